@@ -1,0 +1,2 @@
+//! What every layer above may use: numbers, globs, hashes, clocks, output. Knows nothing of keys, commands or sockets.
+pub mod out;

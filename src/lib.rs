@@ -1,0 +1,12 @@
+//! Dolmen: an in-memory key-value server that speaks the Redis protocol. `ARCHITECTURE.md` tells how the layers fit.
+pub mod base;
+pub mod cmd;
+pub mod config;
+pub mod db;
+pub mod exec;
+pub mod net;
+pub mod proto;
+pub mod session;
+pub mod table;
+pub mod types;
+pub mod worker;

@@ -1,0 +1,106 @@
+//! The network seam: a backend owns descriptors, receive buffers and output; a handler sees connections, bytes and events. Nothing
+//! above this module sees a file descriptor.
+use crate::base::out::Out;
+use std::time::Duration;
+
+/// A connection: an index that is used again, and a generation that is not. A stale id is recognised and ignored by every call.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct ConnId {
+    pub index: u32,
+    pub generation: u32,
+}
+
+/// What the handler wants of a connection after an event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Flow {
+    /// Go on reading.
+    Read,
+    /// Go on reading, but the next bytes belong into `Handler::sink`.
+    Sink,
+    /// Stop reading until `Backend::resume`.
+    Pause,
+    /// Read no more; send what is queued, then close.
+    Finish,
+    /// Close at once, queued output is dropped.
+    Abort,
+}
+
+/// Why a connection ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Why {
+    /// The peer closed or half-closed, and everything queued was sent or could not be.
+    Peer,
+    /// Reset, or another error of the transport.
+    Error,
+    /// The handler asked for it.
+    Handler,
+}
+
+/// Who connected. `fd` is a number for `CLIENT LIST` only.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// As Redis prints it: `127.0.0.1:4711`, `[::1]:4711`, or `/path/to.sock:0`.
+    pub remote: String,
+    pub local: String,
+    pub fd: i32,
+    pub unix: bool,
+}
+
+/// The server's side of the seam. For one connection: `opened` first, `closed` exactly once and last, nothing in between after that.
+pub trait Handler {
+    fn opened(&mut self, conn: ConnId, peer: Peer, out: &mut Out) -> Flow;
+    /// `bytes` arrived; all are consumed (an incomplete request is kept by the handler). Valid during the call only.
+    fn data(&mut self, conn: ConnId, bytes: &[u8], out: &mut Out) -> Flow;
+    /// Where the next bytes shall land; asked only after `Flow::Sink`. An empty slice is not allowed.
+    fn sink(&mut self, conn: ConnId) -> &mut [u8];
+    /// `bytes` bytes landed in the sink.
+    fn sunk(&mut self, conn: ConnId, bytes: usize, out: &mut Out) -> Flow;
+    /// The kernel took some of what had been queued beyond one wake-up; `queued` bytes are left. More may be written to `out`.
+    fn sent(&mut self, conn: ConnId, queued: usize, out: &mut Out);
+    fn closed(&mut self, conn: ConnId, why: Why);
+    /// A signal of `signalfd` (SIGTERM, SIGINT).
+    fn signal(&mut self, signo: i32);
+    /// Somebody rang this backend's eventfd.
+    fn mail(&mut self) {}
+    /// Asked between connections: end this turn's dispatch now (its time is used up)? What is left goes first in the next turn.
+    fn turn_over(&mut self) -> bool {
+        false
+    }
+}
+
+/// Limits of a backend.
+#[derive(Clone, Debug)]
+pub struct NetConfig {
+    /// Size of the receive window.
+    pub window_bytes: usize,
+    /// Above this much queued output a connection is not read.
+    pub out_high_bytes: usize,
+    /// Below this much it is read again.
+    pub out_low_bytes: usize,
+}
+impl Default for NetConfig {
+    fn default() -> NetConfig {
+        NetConfig { window_bytes: 16 * 1024, out_high_bytes: 1 << 20, out_low_bytes: 256 << 10 }
+    }
+}
+
+/// A network: epoll, simulated, later io_uring and user-space stacks.
+pub trait Backend {
+    /// Waits up to `timeout` (`None`: for ever) and hands what happened to `handler`. Output written meanwhile is not sent before `flush`.
+    /// With unfinished work of the last turn it does not wait.
+    fn poll<H: Handler>(&mut self, handler: &mut H, timeout: Option<Duration>) -> std::io::Result<()>;
+    /// One send for every connection with new output; calls `sent` and `closed` where due.
+    fn flush<H: Handler>(&mut self, handler: &mut H);
+    /// The output of a connection, outside of an event; marks it for the next `flush`. `None`: the connection is gone (or finishing).
+    fn out(&mut self, conn: ConnId) -> Option<&mut Out>;
+    /// Bytes queued and not taken by the kernel; 0 for a connection that is gone.
+    fn queued(&self, conn: ConnId) -> usize;
+    /// Undoes `Flow::Pause`: what has arrived meanwhile is delivered in the next turn.
+    fn resume(&mut self, conn: ConnId);
+    /// `Flow::Finish` or `Flow::Abort` from outside of an event. `closed` is called in the next `flush` or later, not inside this call.
+    fn close(&mut self, conn: ConnId, flow: Flow);
+    /// Stops accepting and closes the listeners.
+    fn stop_listening(&mut self);
+    /// Memory held for connections and their output, in bytes.
+    fn memory_bytes(&self) -> usize;
+}
