@@ -1,1 +1,223 @@
-//! (to come)
+//! Keys to typed values: the only place where expiry and WRONGTYPE are decided.
+//!
+//! A [`Shard`] owns the memory of its part of the keyspace: one slab and, for each database, a table and an expiry wheel. A [`Db`] is
+//! the view of one database that a command works on: it carries the time of the command, so that a command sees one instant.
+//! Knows nothing of replies, clients or sockets.
+//!
+//! Invariant on which the unsafe code here and in `item` rests: **a handle in a table of a shard is a live item of that shard's slab,
+//! and nothing else keeps an item's handle across calls.**
+pub mod background;
+pub mod hold;
+pub mod item;
+mod strings;
+mod view;
+pub mod wheel;
+
+use crate::table::{Entries, Table};
+use dolmen_slab::{AllocError, BlobId, Handle, Slab};
+pub use item::{Key, NewValue, Type, Value};
+use std::collections::VecDeque;
+pub use view::Db;
+use wheel::Wheel;
+
+/// What went wrong inside the keyspace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DbError {
+    /// The key holds another type.
+    WrongType,
+    /// No memory for what was to be written; nothing was changed.
+    OutOfMemory,
+    /// The value is no integer that fits 64 bits, in the canonical form.
+    NotAnInteger,
+    /// The result of an addition does not fit 64 bits.
+    Overflow,
+    /// The value would be longer than `proto-max-bulk-len` allows.
+    TooLong,
+}
+
+impl From<AllocError> for DbError {
+    fn from(_: AllocError) -> DbError {
+        DbError::OutOfMemory
+    }
+}
+
+/// Counters of a shard; monotone.
+#[derive(Clone, Copy, Default, Debug)]
+pub struct ShardStats {
+    pub hits: u64,
+    pub misses: u64,
+    /// Keys deleted because their deadline had passed.
+    pub expired: u64,
+    /// Items moved to give memory back.
+    pub relocated: u64,
+}
+
+/// One database of a shard.
+pub struct Database {
+    table: Table,
+    wheel: Option<Box<Wheel>>,
+    /// Items with a deadline.
+    expires: u64,
+}
+
+impl Database {
+    fn new(seed: u64) -> Database {
+        Database { table: Table::new(seed), wheel: None, expires: 0 }
+    }
+
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
+    /// Keys with a deadline.
+    #[must_use]
+    pub fn expires(&self) -> u64 {
+        self.expires
+    }
+}
+
+/// How the table asks for the hash of an item.
+#[derive(Clone, Copy)]
+struct ItemHash {
+    seed: u64,
+}
+
+impl Entries for ItemHash {
+    #[inline]
+    fn hash(&self, slab: &Slab, h: Handle) -> u64 {
+        item_at(slab, h).hash(self.seed)
+    }
+}
+
+/// The item of a handle that came from a table.
+#[inline(always)]
+#[allow(unsafe_code)]
+fn item_at(slab: &Slab, h: Handle) -> item::Item<'_> {
+    // SAFETY: handles in a table are live items of the shard's slab (module invariant); this function is private to `db`, whose
+    // callers take `h` from the table of the same shard.
+    unsafe { item::Item::at(slab, h) }
+}
+
+/// A part of the keyspace with its own memory.
+pub struct Shard {
+    slab: Slab,
+    seed: u64,
+    databases: Box<[Database]>,
+    /// Databases that were flushed, emptied in slices.
+    detached: VecDeque<Database>,
+    /// Databases ever put into `detached`, and drained; a FLUSHALL SYNC waits until they meet.
+    detached_total: u64,
+    drained_total: u64,
+    evacuation: Option<dolmen_slab::Victim>,
+    pub stats: ShardStats,
+    pub holds: hold::Holds,
+}
+
+impl Shard {
+    /// A shard of `databases` empty databases.
+    ///
+    /// # Errors
+    /// If the address space cannot be reserved.
+    pub fn new(databases: usize, seed: u64, config: dolmen_slab::Config) -> std::io::Result<Shard> {
+        Ok(Shard {
+            slab: Slab::new(config)?,
+            seed,
+            databases: (0..databases).map(|_| Database::new(seed)).collect(),
+            detached: VecDeque::new(),
+            detached_total: 0,
+            drained_total: 0,
+            evacuation: None,
+            stats: ShardStats::default(),
+            holds: hold::Holds::default(),
+        })
+    }
+
+    /// The view of database `index` at the Unix time `now_ms`.
+    #[inline(always)]
+    pub fn db(&mut self, index: usize, now_ms: u64) -> Db<'_> {
+        Db::new(self, index, now_ms)
+    }
+
+    #[must_use]
+    pub fn databases(&self) -> &[Database] {
+        &self.databases
+    }
+
+    #[must_use]
+    pub fn slab(&self) -> &Slab {
+        &self.slab
+    }
+
+    /// The hash of a key in this keyspace.
+    #[inline(always)]
+    #[must_use]
+    pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        Key { bytes, hash: crate::base::hash::hash_key(self.seed, bytes) }
+    }
+
+    /// A hint that `hash` will be looked up soon: brings its bucket.
+    #[inline(always)]
+    pub fn prefetch(&self, database: usize, hash: u64) {
+        self.databases[database].table.prefetch(&self.slab, hash);
+    }
+
+    /// A hint that `hash` will be looked up next: brings the items that may be meant.
+    #[inline(always)]
+    pub fn prefetch_items(&self, database: usize, hash: u64) {
+        self.databases[database].table.prefetch_entries(&self.slab, hash);
+    }
+
+    /// Bytes of all data, tables and wheels, exact.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        self.slab.used_bytes()
+    }
+
+    /// Bytes of the data's structure rather than the data: tables and wheels.
+    #[must_use]
+    pub fn overhead_bytes(&self) -> u64 {
+        let of = |d: &Database| d.table.table_bytes() + d.wheel.as_ref().map_or(0, |w| w.bytes());
+        self.databases.iter().chain(&self.detached).map(|d| of(d) as u64).sum()
+    }
+
+    // ---- large values on their way in ----
+
+    /// A blob that will receive a value of `len_bytes`.
+    ///
+    /// # Errors
+    /// If there is no room.
+    pub fn blob_new(&mut self, len_bytes: usize) -> Result<BlobId, DbError> {
+        Ok(self.slab.blob_new(len_bytes)?)
+    }
+
+    /// The next contiguous room of a blob that is being received.
+    ///
+    /// # Errors
+    /// If there is no room.
+    pub fn blob_spare(&mut self, id: BlobId) -> Result<&mut [u8], DbError> {
+        Ok(self.slab.blob_spare(id)?)
+    }
+
+    pub fn blob_advance(&mut self, id: BlobId, bytes: usize) {
+        self.slab.blob_advance(id, bytes);
+    }
+
+    /// Appends to a blob that is being received.
+    ///
+    /// # Errors
+    /// If there is no room.
+    pub fn blob_append(&mut self, id: BlobId, bytes: &[u8]) -> Result<(), DbError> {
+        Ok(self.slab.blob_append(id, bytes)?)
+    }
+
+    /// Gives up a blob that became no value.
+    pub fn blob_release(&mut self, id: BlobId) {
+        self.slab.blob_release(id);
+    }
+}

@@ -1,1 +1,73 @@
-//! (to come)
+//! Runs requests: batches with their memory fetched ahead, the checks before a command, the effects after it, suspended commands.
+//! Reads of a command only its row. Knows nothing of bytes on the wire or of sockets.
+mod pipeline;
+
+pub use pipeline::{End, Request};
+
+use crate::base::clock::Clock;
+use crate::base::out::Out;
+use crate::base::rng::Rng;
+use crate::cmd::client::Clients;
+use crate::cmd::ctx::{Asks, Ctx, Exec, Facts, Stats};
+use crate::cmd::spec::Commands;
+use crate::config::Config;
+use crate::db::Shard;
+use crate::proto::reply::Reply;
+
+/// Everything that commands work on.
+pub struct Engine {
+    pub shard: Shard,
+    pub config: Config,
+    pub stats: Stats,
+    pub clients: Clients,
+    pub commands: Commands<Exec>,
+    pub clock: Clock,
+    pub rng: Rng,
+    pub asks: Asks,
+    pub facts: Facts,
+}
+
+impl Engine {
+    /// An engine of an empty keyspace.
+    ///
+    /// # Errors
+    /// If the address space for the data cannot be reserved.
+    pub fn new(config: Config, clock: Clock, seed: u64, memory: dolmen_slab::Config) -> std::io::Result<Engine> {
+        let mut rng = Rng::seeded(seed);
+        Ok(Engine {
+            shard: Shard::new(config.databases as usize, rng.next_u64(), memory)?,
+            config,
+            stats: Stats::default(),
+            clients: Clients::default(),
+            commands: Commands::new(&crate::cmd::table::COMMANDS),
+            rng,
+            asks: Asks::default(),
+            facts: Facts { start_unix_ms: clock.unix_ms(), ..Facts::default() },
+            clock,
+        })
+    }
+
+    /// The borrows for commands of client `me` that write to `out`.
+    #[inline(always)]
+    pub fn ctx<'a>(&'a mut self, me: u32, out: &'a mut Out) -> Ctx<'a> {
+        let client = self.clients.get(me);
+        let (database, resp3) = (client.database as usize, client.resp3);
+        Ctx {
+            db: self.shard.db(database, self.clock.unix_ms()),
+            reply: Reply::new(out, resp3),
+            clients: &mut self.clients,
+            me,
+            config: &mut self.config,
+            stats: &mut self.stats,
+            asks: &mut self.asks,
+            facts: &self.facts,
+            commands: &self.commands,
+            clock: &self.clock,
+            rng: &mut self.rng,
+            hash: 0,
+            blob: None,
+            task: None,
+            changed: 0,
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Values by an index that somebody else gives out and uses again (connections): pages of slots, so that growing never moves one.
+
+const PAGE: usize = 256;
+
+/// A sparse vector of `T` with stable places.
+pub struct Indexed<T> {
+    pages: Vec<Option<Box<[Option<T>]>>>,
+    len: usize,
+}
+
+impl<T> Default for Indexed<T> {
+    fn default() -> Indexed<T> {
+        Indexed { pages: Vec::new(), len: 0 }
+    }
+}
+
+impl<T> Indexed<T> {
+    /// Values held.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Puts a value at a free index.
+    ///
+    /// # Panics
+    /// If the index is taken: whoever gives it out must have taken it back first.
+    pub fn insert(&mut self, index: u32, value: T) {
+        let (page, slot) = (index as usize / PAGE, index as usize % PAGE);
+        if page >= self.pages.len() {
+            self.pages.resize_with(page + 1, || None);
+        }
+        let page = self.pages[page].get_or_insert_with(|| (0..PAGE).map(|_| None).collect());
+        assert!(page[slot].is_none(), "index {index} is in use");
+        page[slot] = Some(value);
+        self.len += 1;
+    }
+
+    pub fn remove(&mut self, index: u32) -> Option<T> {
+        let removed = self.get_slot(index)?.take();
+        self.len -= usize::from(removed.is_some());
+        removed
+    }
+
+    fn get_slot(&mut self, index: u32) -> Option<&mut Option<T>> {
+        self.pages.get_mut(index as usize / PAGE)?.as_mut()?.get_mut(index as usize % PAGE)
+    }
+
+    #[inline]
+    pub fn get_mut(&mut self, index: u32) -> Option<&mut T> {
+        self.get_slot(index)?.as_mut()
+    }
+
+    #[inline]
+    #[must_use]
+    pub fn get(&self, index: u32) -> Option<&T> {
+        self.pages.get(index as usize / PAGE)?.as_ref()?[index as usize % PAGE].as_ref()
+    }
+
+    /// All values with their indices.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
+        self.pages.iter().enumerate().filter_map(|(at, page)| Some((at, page.as_ref()?))).flat_map(|(at, page)| {
+            page.iter().enumerate().filter_map(move |(slot, value)| {
+                Some((u32::try_from(at * PAGE + slot).unwrap_or(u32::MAX), value.as_ref()?))
+            })
+        })
+    }
+
+    /// Memory held for slots, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.pages.capacity() * 8 + self.pages.iter().flatten().count() * PAGE * size_of::<Option<T>>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sparse_and_stable() {
+        let mut all = Indexed::default();
+        all.insert(700, 7);
+        let at: *const i32 = all.get(700).unwrap();
+        for i in 0..700 {
+            all.insert(i, 1);
+        }
+        assert!(std::ptr::eq(at, all.get(700).unwrap()));
+        assert_eq!((all.len(), all.remove(700), all.remove(700), all.len()), (701, Some(7), None, 700));
+        assert_eq!(all.get(100_000), None);
+        all.insert(700, 8);
+        assert_eq!(all.iter().last(), Some((700, &8)));
+    }
+}

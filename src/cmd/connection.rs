@@ -1,0 +1,282 @@
+//! Commands about the connection itself: PING ECHO QUIT HELLO AUTH SELECT CLIENT.
+
+use super::client::gate;
+use super::ctx::{Args, Budget, Ctx, Failure, Outcome, Task};
+use super::options::parse_int;
+use crate::base::int;
+use crate::proto::errors;
+
+pub fn ping(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
+    match args {
+        [_] => ctx.reply.simple("PONG"),
+        [_, text] => ctx.reply.bulk(text),
+        _ => return ctx.fail(errors::wrong_number_of_arguments("ping")),
+    }
+    Outcome::Done
+}
+
+pub fn echo(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
+    ctx.reply.bulk(args[1]);
+    Outcome::Done
+}
+
+pub fn quit(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
+    ctx.out().ok();
+    Outcome::Close
+}
+
+pub fn select(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
+    ctx.attempt(|ctx| {
+        let index = parse_int(args[1]).map_err(|_| errors::INVALID_DB_INDEX)?;
+        let databases = ctx.db.shard().databases().len();
+        let index = usize::try_from(index).ok().filter(|i| *i < databases).ok_or(errors::DB_OUT_OF_RANGE)?;
+        ctx.client().database = u32::try_from(index).unwrap_or(0);
+        ctx.out().ok();
+        Ok(())
+    })
+}
+
+/// Compares without telling by its time how much was right.
+fn is_password(given: &[u8], password: &[u8]) -> bool {
+    let mut different = given.len() ^ password.len();
+    for (i, byte) in given.iter().enumerate() {
+        different |= usize::from(byte ^ password.get(i % password.len().max(1)).copied().unwrap_or(0));
+    }
+    different == 0
+}
+
+/// Logs in; there is one user, `default`, with the password of the configuration.
+fn log_in(ctx: &mut Ctx<'_>, user: &[u8], password: &[u8]) -> Result<(), Failure> {
+    let required = ctx.config.requirepass.as_slice();
+    // Without a password the default user takes any, as Redis's "nopass".
+    if user != b"default" || (!required.is_empty() && !is_password(password, required)) {
+        return Err(errors::WRONGPASS.into());
+    }
+    ctx.client().gate &= !gate::UNAUTHENTICATED;
+    Ok(())
+}
+
+/// AUTH [user] password
+pub fn auth(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
+    ctx.attempt(|ctx| {
+        match args {
+            [_, password] => {
+                if ctx.config.requirepass.is_empty() {
+                    return Err(errors::AUTH_WITHOUT_PASSWORD.into());
+                }
+                log_in(ctx, b"default", password)?;
+            }
+            [_, user, password] => log_in(ctx, user, password)?,
+            _ => return Err(errors::SYNTAX.into()),
+        }
+        ctx.out().ok();
+        Ok(())
+    })
+}
+
+/// HELLO [version [AUTH user password] [SETNAME name]]
+pub fn hello(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
+    ctx.attempt(|ctx| {
+        let mut resp3 = ctx.client().resp3;
+        if let Some(version) = args.get(1) {
+            match int::parse_i64(version) {
+                Some(2) => resp3 = false,
+                Some(3) => resp3 = true,
+                Some(_) => return Err(errors::NOPROTO.into()),
+                None => return Err(errors::PROTOCOL_VERSION.into()),
+            }
+        }
+        let mut login = None;
+        let mut name = None;
+        let mut rest = args.get(2..).unwrap_or_default();
+        while let [option, tail @ ..] = rest {
+            rest = match (&*option.to_ascii_lowercase(), tail) {
+                (b"auth", [user, password, tail @ ..]) => {
+                    login = Some((*user, *password));
+                    tail
+                }
+                (b"setname", [given, tail @ ..]) => {
+                    if !is_label(given) {
+                        return Err(errors::CLIENT_NAME.into());
+                    }
+                    name = Some(*given);
+                    tail
+                }
+                _ => return Err(errors::hello_option(option).into()),
+            };
+        }
+        if let Some((user, password)) = login {
+            log_in(ctx, user, password)?;
+        }
+        if ctx.client().gate & gate::UNAUTHENTICATED != 0 {
+            return Err(errors::NOAUTH_HELLO.into());
+        }
+        if let Some(name) = name {
+            ctx.client().labels_mut().name = name.to_vec();
+        }
+        ctx.client().resp3 = resp3;
+        ctx.reply.set_version(resp3);
+        let id = ctx.client().id;
+        ctx.reply.map(7);
+        for (field, value) in [("server", "redis"), ("version", super::server::COMPATIBLE_VERSION)] {
+            ctx.reply.bulk(field.as_bytes());
+            ctx.reply.bulk(value.as_bytes());
+        }
+        ctx.reply.bulk(b"proto");
+        ctx.reply.int(if resp3 { 3 } else { 2 });
+        ctx.reply.bulk(b"id");
+        ctx.reply.int(id.cast_signed());
+        for (field, value) in [("mode", "standalone"), ("role", "master")] {
+            ctx.reply.bulk(field.as_bytes());
+            ctx.reply.bulk(value.as_bytes());
+        }
+        ctx.reply.bulk(b"modules");
+        ctx.reply.array(0);
+        Ok(())
+    })
+}
+
+// ---- CLIENT ----
+
+/// Names of clients and libraries: printable, without spaces, so that CLIENT LIST stays parseable.
+fn is_label(text: &[u8]) -> bool {
+    text.iter().all(|b| (b'!'..=b'~').contains(b))
+}
+
+pub fn client_id(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
+    let id = ctx.client().id;
+    ctx.reply.int(id.cast_signed());
+    Outcome::Done
+}
+
+pub fn client_getname(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
+    let name = ctx.clients.get(ctx.me).name();
+    if name.is_empty() { ctx.reply.null() } else { ctx.reply.bulk(name) }
+    Outcome::Done
+}
+
+pub fn client_setname(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
+    if !is_label(args[2]) {
+        return ctx.fail(errors::CLIENT_NAME);
+    }
+    ctx.client().labels_mut().name = args[2].to_vec();
+    ctx.out().ok();
+    Outcome::Done
+}
+
+/// CLIENT SETINFO LIB-NAME name | LIB-VER version
+pub fn client_setinfo(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
+    ctx.attempt(|ctx| {
+        let option = args[2].to_ascii_lowercase();
+        let text = match &*option {
+            b"lib-name" | b"lib-ver" if is_label(args[3]) => args[3].to_vec(),
+            b"lib-name" | b"lib-ver" => return Err(errors::client_label(&option).into()),
+            _ => return Err(errors::unrecognized_option(args[2]).into()),
+        };
+        let labels = ctx.client().labels_mut();
+        if &*option == b"lib-name" {
+            labels.lib_name = text;
+        } else {
+            labels.lib_version = text;
+        }
+        ctx.out().ok();
+        Ok(())
+    })
+}
+
+pub fn client_info(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
+    let mut line = Vec::new();
+    ctx.clients.get(ctx.me).describe(ctx.db.now_ms(), &mut line);
+    line.push(b'\n');
+    ctx.reply.verbatim(b"txt", &line);
+    Outcome::Done
+}
+
+/// CLIENT LIST [TYPE normal | master | replica | pubsub] [ID id ...]
+pub fn client_list(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
+    let mut ids = None;
+    let mut nobody = false;
+    match (args.get(2).map(|a| a.to_ascii_lowercase()).as_deref(), args.len()) {
+        (None, _) => {}
+        (Some(b"type"), 4) => match &*args[3].to_ascii_lowercase() {
+            b"normal" => {}
+            // There are none of these at this stage.
+            b"master" | b"slave" | b"replica" | b"pubsub" => nobody = true,
+            _ => return ctx.fail(errors::unknown_client_type(args[3])),
+        },
+        (Some(b"id"), 4..) => {
+            let parsed: Option<Vec<u64>> =
+                args[3..].iter().map(|a| int::parse_i64(a).and_then(|i| u64::try_from(i).ok()).filter(|i| *i > 0)).collect();
+            match parsed {
+                Some(parsed) => ids = Some(parsed),
+                None => return ctx.fail(errors::INVALID_CLIENT_ID),
+            }
+        }
+        _ => return ctx.fail(errors::SYNTAX),
+    }
+    let mut task = ClientList { ids, at: 0, next_id: if nobody { u64::MAX } else { 0 }, text: Vec::new() };
+    if task.step(ctx, &mut Budget::new(std::time::Duration::from_micros(50))) {
+        return Outcome::Done;
+    }
+    ctx.suspend(Box::new(task))
+}
+
+struct ClientList {
+    ids: Option<Vec<u64>>,
+    at: usize,
+    next_id: u64,
+    text: Vec<u8>,
+}
+
+impl Task for ClientList {
+    fn step(&mut self, ctx: &mut Ctx<'_>, budget: &mut Budget) -> bool {
+        let now_ms = ctx.db.now_ms();
+        loop {
+            let client = match &self.ids {
+                Some(ids) => match ids.get(self.at) {
+                    Some(id) => ctx.clients.by_id(*id),
+                    None => break,
+                },
+                None => match ctx.clients.after(self.next_id) {
+                    Some(client) => Some(client),
+                    None => break,
+                },
+            };
+            if let Some(client) = client {
+                client.describe(now_ms, &mut self.text);
+                self.text.push(b'\n');
+                self.next_id = client.id;
+            }
+            self.at += 1;
+            if budget.is_spent(8) {
+                return false;
+            }
+        }
+        ctx.reply.verbatim(b"txt", &self.text);
+        true
+    }
+
+    fn bytes(&self) -> usize {
+        self.text.capacity()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn passwords() {
+        for (given, password, same) in [
+            ("", "x", false),
+            ("x", "x", true),
+            ("xx", "x", false),
+            ("x", "xx", false),
+            ("secret", "secret", true),
+            ("secreT", "secret", false),
+            ("secretsecret", "secret", false),
+        ] {
+            assert_eq!(is_password(given.as_bytes(), password.as_bytes()), same, "{given} {password}");
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! What a command gets to work with: narrow borrows of what it may touch, and the ways to say what became of it.
+
+use super::client::Clients;
+use super::spec::Commands;
+use crate::base::clock::Clock;
+use crate::base::out::Out;
+use crate::base::rng::Rng;
+use crate::config::Config;
+use crate::db::{Db, DbError, Key, NewValue};
+use crate::proto::errors;
+use crate::proto::reply::Reply;
+use dolmen_slab::BlobId;
+use std::time::{Duration, Instant};
+
+/// The arguments of a command; the first is its name.
+pub type Args<'a> = &'a [&'a [u8]];
+
+/// The function of a command. It writes exactly one reply, unless it suspends.
+pub type Run = for<'c> fn(&mut Ctx<'c>, Args<'_>) -> Outcome;
+
+/// What a command's row says about how it is executed.
+#[derive(Clone, Copy)]
+pub struct Exec {
+    pub run: Run,
+    /// The argument that may be received in place as a blob (0: none).
+    pub value_arg: u8,
+    /// For commands that take any number of keys: how to run in slices when there are very many.
+    pub sliced: Option<&'static Sliced>,
+}
+
+impl Exec {
+    #[must_use]
+    pub const fn new(run: Run) -> Exec {
+        Exec { run, value_arg: 0, sliced: None }
+    }
+
+    #[must_use]
+    pub const fn with_value(run: Run, value_arg: u8) -> Exec {
+        Exec { run, value_arg, sliced: None }
+    }
+
+    #[must_use]
+    pub const fn sliced(run: Run, sliced: &'static Sliced) -> Exec {
+        Exec { run, value_arg: 0, sliced: Some(sliced) }
+    }
+}
+
+/// How a command of many keys runs in slices: for each group of `step` arguments in turn, then `finish`.
+#[derive(Clone, Copy)]
+pub struct Sliced {
+    pub step: usize,
+    pub mode: crate::db::hold::Mode,
+    /// Before the first group: writes what the reply begins with, or an error (then nothing else is called).
+    pub start: fn(&mut Ctx<'_>, arguments: usize) -> Result<(), Failure>,
+    /// One group, beginning with its key; returns what to add to the count.
+    pub each: fn(&mut Ctx<'_>, group: Args<'_>) -> Result<u64, Failure>,
+    /// Writes the rest of the reply.
+    pub finish: fn(&mut Ctx<'_>, count: u64),
+}
+
+/// How the function of a command ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Outcome {
+    /// The reply is written.
+    Done,
+    /// The rest is in `Ctx::task`; the connection's later input waits.
+    Suspended,
+    /// The reply is written; close the connection behind it.
+    Close,
+}
+
+/// An error that becomes the reply.
+#[derive(Debug)]
+pub enum Failure {
+    Db(DbError),
+    /// A text of `proto::errors`.
+    Text(&'static str),
+    Owned(Vec<u8>),
+}
+
+impl From<DbError> for Failure {
+    fn from(e: DbError) -> Failure {
+        Failure::Db(e)
+    }
+}
+
+impl From<&'static str> for Failure {
+    fn from(text: &'static str) -> Failure {
+        Failure::Text(text)
+    }
+}
+
+impl From<String> for Failure {
+    fn from(text: String) -> Failure {
+        Failure::Owned(text.into_bytes())
+    }
+}
+
+impl From<Vec<u8>> for Failure {
+    fn from(text: Vec<u8>) -> Failure {
+        Failure::Owned(text)
+    }
+}
+
+impl Failure {
+    #[must_use]
+    pub fn text(&self) -> &[u8] {
+        let text = match self {
+            Failure::Db(DbError::WrongType) => errors::WRONGTYPE,
+            Failure::Db(DbError::OutOfMemory) => errors::OOM,
+            Failure::Db(DbError::NotAnInteger) => errors::NOT_AN_INTEGER,
+            Failure::Db(DbError::Overflow) => errors::OVERFLOW,
+            Failure::Db(DbError::TooLong) => errors::STRING_TOO_LONG,
+            Failure::Text(text) => text,
+            Failure::Owned(text) => return text,
+        };
+        text.as_bytes()
+    }
+}
+
+/// The time a slice of work may still take.
+pub struct Budget {
+    until: Instant,
+    calls: u32,
+}
+
+impl Budget {
+    #[must_use]
+    pub fn new(time: Duration) -> Budget {
+        Budget { until: Instant::now() + time, calls: 0 }
+    }
+
+    /// Is the time used up? Reads the clock at every `every`-th call only.
+    #[inline]
+    pub fn is_spent(&mut self, every: u32) -> bool {
+        self.calls += 1;
+        if self.calls < every {
+            return false;
+        }
+        self.calls = 0;
+        Instant::now() >= self.until
+    }
+}
+
+/// A command that could not finish within its slice. It owns its arguments and its progress; dropping it gives up.
+pub trait Task {
+    /// Works until the budget is spent. True: done, the reply is complete.
+    fn step(&mut self, ctx: &mut Ctx<'_>, budget: &mut Budget) -> bool;
+    /// Memory held, in bytes; counts to the client.
+    fn bytes(&self) -> usize;
+    /// Called instead of further steps when the connection has gone: gives back what lies in the shard.
+    fn abandon(&mut self, _shard: &mut crate::db::Shard) {}
+}
+
+/// Counters of the server, beside those of the shards.
+#[derive(Default, Debug)]
+pub struct Stats {
+    pub commands: u64,
+    pub connections: u64,
+    pub rejected_connections: u64,
+    pub input_bytes: u64,
+    pub output_bytes: u64,
+    pub error_replies: u64,
+    /// Commands that had to run in slices.
+    pub suspended: u64,
+    /// Event-loop turns, the time they took, and the longest of them.
+    pub turns: u64,
+    pub turn_ns_total: u64,
+    pub turn_ns_max: u64,
+    pub used_bytes_peak: u64,
+    /// Changes of the keyspace since the server started.
+    pub dirty: u64,
+    /// Bytes held by clients: requests in progress, output, suspended commands.
+    pub clients_bytes: u64,
+}
+
+/// What a command asks of the layers above it.
+#[derive(Default, Debug)]
+pub struct Asks {
+    /// End the server: `Some(true)` at once, without waiting for output to be flushed.
+    pub shutdown: Option<bool>,
+    /// Stop serving for this long (DEBUG SLEEP).
+    pub sleep: Option<Duration>,
+}
+
+/// Facts about the process that INFO tells.
+#[derive(Debug, Default)]
+pub struct Facts {
+    pub run_id: String,
+    pub start_unix_ms: u64,
+    pub executable: String,
+    pub config_file: String,
+    pub workers: usize,
+    pub tcp_port: u16,
+    pub backend: &'static str,
+}
+
+/// Everything a command may touch.
+pub struct Ctx<'a> {
+    pub db: Db<'a>,
+    pub reply: Reply<'a>,
+    pub clients: &'a mut Clients,
+    /// The index of the calling client in `clients`.
+    pub me: u32,
+    pub config: &'a mut Config,
+    pub stats: &'a mut Stats,
+    pub asks: &'a mut Asks,
+    pub facts: &'a Facts,
+    pub commands: &'a Commands<Exec>,
+    pub clock: &'a Clock,
+    pub rng: &'a mut Rng,
+    /// Hash of the first key, made by the pipeline.
+    pub hash: u64,
+    /// A large value that was received in place; who takes it owns it.
+    pub blob: Option<BlobId>,
+    pub task: Option<Box<dyn Task>>,
+    /// Changes of the keyspace by this command; reported by it, applied by the pipeline.
+    pub changed: u64,
+}
+
+impl<'a> Ctx<'a> {
+    /// The first key of the command, whose hash is known.
+    #[inline(always)]
+    #[must_use]
+    pub fn first_key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        Key { bytes, hash: self.hash }
+    }
+
+    #[inline(always)]
+    #[must_use]
+    pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        self.db.key(bytes)
+    }
+
+    /// The command changed `keys` keys.
+    #[inline(always)]
+    pub fn change(&mut self, keys: u64) {
+        self.changed += keys;
+    }
+
+    /// The value given by an argument: the argument itself, or the blob that was received in its place.
+    #[inline(always)]
+    pub fn take_value<'v>(&mut self, argument: &'v [u8]) -> NewValue<'v> {
+        match self.blob.take() {
+            Some(blob) => NewValue::Blob(blob),
+            None => NewValue::Raw(argument),
+        }
+    }
+
+    #[inline(always)]
+    pub fn out(&mut self) -> &mut Out {
+        self.reply.out()
+    }
+
+    /// Writes an error as the reply.
+    #[cold]
+    #[inline(never)]
+    pub fn fail(&mut self, failure: impl Into<Failure>) -> Outcome {
+        self.stats.error_replies += 1;
+        self.reply.error_bytes(failure.into().text());
+        Outcome::Done
+    }
+
+    /// Leaves the rest of the command to a task.
+    pub fn suspend(&mut self, task: Box<dyn Task>) -> Outcome {
+        self.task = Some(task);
+        Outcome::Suspended
+    }
+
+    #[must_use]
+    pub fn client(&mut self) -> &mut super::client::Client {
+        self.clients.get_mut(self.me)
+    }
+
+    /// Runs a fallible body and turns its error into the reply.
+    #[inline(always)]
+    pub fn attempt(&mut self, body: impl FnOnce(&mut Ctx<'a>) -> Result<(), Failure>) -> Outcome {
+        match body(self) {
+            Ok(()) => Outcome::Done,
+            Err(failure) => self.fail(failure),
+        }
+    }
+}

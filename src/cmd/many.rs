@@ -1,0 +1,170 @@
+//! Commands that take any number of keys. One set of steps serves both forms: at once, for what fits a receive window, with the
+//! memory accesses of a dozen keys overlapped; and in slices, for a million keys, with the names held so that it stays atomic.
+
+use super::ctx::{Args, Budget, Ctx, Outcome, Sliced, Task};
+use crate::db::Shard;
+use crate::proto::resp::Carry;
+
+/// Keys whose memory is fetched ahead.
+const AHEAD: usize = 12;
+/// Queued output above which a client's later commands wait until it has taken some.
+pub const OUT_HIGH_BYTES: usize = 1 << 20;
+/// Bytes of replies that one command may copy before it goes on in slices.
+const COPY_MAX_BYTES: usize = 256 << 10;
+/// A request of more arguments than this runs in slices.
+pub const SLICED_MIN_ARGS: usize = 1024;
+
+/// Runs a command of many keys at once; goes on in slices when the replies become too much to copy in one go.
+pub fn run(ctx: &mut Ctx<'_>, args: Args<'_>, sliced: &'static Sliced) -> Outcome {
+    if let Err(failure) = (sliced.start)(ctx, args.len()) {
+        return ctx.fail(failure);
+    }
+    let mut count = 0;
+    let mut at = 1;
+    let queued_before = ctx.out().queued();
+    while at < args.len() {
+        let stop = args.len().min(at + AHEAD * sliced.step);
+        let mut hashes = [0u64; AHEAD];
+        let database = ctx.db.index();
+        for (hash, group) in hashes.iter_mut().zip(args[at..stop].chunks(sliced.step)) {
+            *hash = ctx.key(group[0]).hash;
+            ctx.db.shard().prefetch(database, *hash);
+        }
+        let groups = (stop - at).div_ceil(sliced.step);
+        if args.len() > 2 {
+            for hash in &hashes[..groups] {
+                ctx.db.shard().prefetch_items(database, *hash);
+            }
+        }
+        for (hash, group) in hashes.iter().zip(args[at..stop].chunks(sliced.step)) {
+            ctx.hash = *hash;
+            match (sliced.each)(ctx, group) {
+                Ok(n) => count += n,
+                Err(failure) => return ctx.fail(failure),
+            }
+        }
+        at = stop;
+        if at < args.len() && ctx.out().queued() - queued_before > COPY_MAX_BYTES && ctx.db.shard().holds.is_idle() {
+            let owned = OwnedArgs::Copied(args[at..].iter().map(|a| a.to_vec()).collect());
+            return ctx.suspend(Box::new(Many { args: owned, sliced, at: 0, held: 0, state: State::Waiting, count }));
+        }
+    }
+    (sliced.finish)(ctx, count);
+    Outcome::Done
+}
+
+/// Runs a command of very many keys in slices; `request` is the whole request.
+pub fn suspend(ctx: &mut Ctx<'_>, request: Carry, sliced: &'static Sliced) -> Outcome {
+    if let Err(failure) = (sliced.start)(ctx, request.arg_counts().0) {
+        return ctx.fail(failure);
+    }
+    let args = OwnedArgs::Request(request);
+    ctx.suspend(Box::new(Many { args, sliced, at: 1, held: 1, state: State::Waiting, count: 0 }))
+}
+
+enum OwnedArgs {
+    /// A whole request, its name in front.
+    Request(Carry),
+    /// Arguments that were left.
+    Copied(Vec<Vec<u8>>),
+}
+
+impl OwnedArgs {
+    fn len(&self) -> usize {
+        match self {
+            OwnedArgs::Request(carry) => carry.arg_counts().0,
+            OwnedArgs::Copied(args) => args.len(),
+        }
+    }
+
+    fn get(&self, i: usize) -> &[u8] {
+        match self {
+            OwnedArgs::Request(carry) => carry.arg(i).unwrap_or_default(),
+            OwnedArgs::Copied(args) => &args[i],
+        }
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum State {
+    /// For another holder to finish.
+    Waiting,
+    /// Names are being held.
+    Holding,
+    Running,
+    Over,
+}
+
+struct Many {
+    args: OwnedArgs,
+    sliced: &'static Sliced,
+    at: usize,
+    held: usize,
+    state: State,
+    count: u64,
+}
+
+impl Many {
+    fn run_group(&mut self, ctx: &mut Ctx<'_>) -> Result<(), super::ctx::Failure> {
+        let mut group: [&[u8]; 2] = [&[], &[]];
+        for (i, argument) in group[..self.sliced.step].iter_mut().enumerate() {
+            *argument = self.args.get(self.at + i);
+        }
+        ctx.hash = ctx.key(group[0]).hash;
+        self.count += (self.sliced.each)(ctx, &group[..self.sliced.step])?;
+        self.at += self.sliced.step;
+        Ok(())
+    }
+}
+
+impl Task for Many {
+    fn step(&mut self, ctx: &mut Ctx<'_>, budget: &mut Budget) -> bool {
+        let database = ctx.db.index();
+        if self.state == State::Waiting {
+            let names = (self.args.len() - self.at) / self.sliced.step;
+            if !ctx.db.shard().holds.begin(names, self.sliced.mode) {
+                return false;
+            }
+            self.state = State::Holding;
+            self.held = self.at;
+        }
+        while self.held < self.args.len() {
+            let hash = ctx.key(self.args.get(self.held)).hash;
+            ctx.db.shard().holds.add(database, hash);
+            self.held += self.sliced.step;
+            if budget.is_spent(64) {
+                return false;
+            }
+        }
+        self.state = State::Running;
+        // A client that does not read does not stop this: its names would stay held, and others would wait for its pleasure. What is
+        // buffered meanwhile is limited by `client-output-buffer-limit`; values above 16 KB are not copied at all.
+        while self.at < self.args.len() {
+            if let Err(failure) = self.run_group(ctx) {
+                ctx.fail(failure);
+                self.abandon(ctx.db.shard());
+                return true;
+            }
+            if budget.is_spent(16) {
+                return false;
+            }
+        }
+        (self.sliced.finish)(ctx, self.count);
+        self.abandon(ctx.db.shard());
+        true
+    }
+
+    fn bytes(&self) -> usize {
+        match &self.args {
+            OwnedArgs::Request(carry) => carry.bytes(),
+            OwnedArgs::Copied(args) => args.iter().map(|a| a.capacity() + size_of::<Vec<u8>>()).sum(),
+        }
+    }
+
+    fn abandon(&mut self, shard: &mut Shard) {
+        if matches!(self.state, State::Holding | State::Running) {
+            shard.holds.end();
+        }
+        self.state = State::Over;
+    }
+}

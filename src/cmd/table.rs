@@ -1,0 +1,99 @@
+//! The command table: each row's facts (`spec`) joined to what runs it. The one place where a command exists.
+
+use super::ctx::{Exec, Sliced};
+use super::spec::{self, Command};
+use super::{connection, expire, info, keys, many, server, strings};
+use crate::db::hold::Mode;
+
+macro_rules! many {
+    ($run:ident, $steps:ident, $step:expr, $mode:ident, $start:path, $each:path, $finish:path) => {
+        static $steps: Sliced = Sliced { step: $step, mode: Mode::$mode, start: $start, each: $each, finish: $finish };
+        fn $run(ctx: &mut super::ctx::Ctx<'_>, args: super::ctx::Args<'_>) -> super::ctx::Outcome {
+            many::run(ctx, args, &$steps)
+        }
+    };
+}
+
+many!(mset, MSET, 2, Exclusive, strings::mset_start, strings::mset_each, strings::mset_finish);
+many!(mget, MGET, 1, Shared, strings::mget_start, strings::mget_each, strings::mget_finish);
+many!(del, DEL, 1, Exclusive, keys::none_start, keys::del_each, keys::count_finish);
+many!(exists, EXISTS, 1, Shared, keys::none_start, keys::exists_each, keys::count_finish);
+
+static CLIENT: [Command<Exec>; 7] = [
+    spec::CLIENT_ID.run(Exec::new(connection::client_id)),
+    spec::CLIENT_GETNAME.run(Exec::new(connection::client_getname)),
+    spec::CLIENT_SETNAME.run(Exec::new(connection::client_setname)),
+    spec::CLIENT_SETINFO.run(Exec::new(connection::client_setinfo)),
+    spec::CLIENT_INFO.run(Exec::new(connection::client_info)),
+    spec::CLIENT_LIST.run(Exec::new(connection::client_list)),
+    spec::CLIENT_HELP.run(Exec::new(server::help)),
+];
+
+static COMMAND: [Command<Exec>; 7] = [
+    spec::COMMAND_COUNT.run(Exec::new(server::command_count)),
+    spec::COMMAND_DOCS.run(Exec::new(server::command_docs)),
+    spec::COMMAND_GETKEYS.run(Exec::new(server::command_getkeys)),
+    spec::COMMAND_GETKEYSANDFLAGS.run(Exec::new(server::command_getkeysandflags)),
+    spec::COMMAND_INFO.run(Exec::new(server::command_info)),
+    spec::COMMAND_LIST.run(Exec::new(server::command_list)),
+    spec::COMMAND_HELP.run(Exec::new(server::help)),
+];
+
+static CONFIG: [Command<Exec>; 2] =
+    [spec::CONFIG_GET.run(Exec::new(server::config_get)), spec::CONFIG_HELP.run(Exec::new(server::help))];
+
+/// All commands.
+pub static COMMANDS: [Command<Exec>; 52] = [
+    // The connection
+    spec::PING.run(Exec::new(connection::ping)),
+    spec::ECHO.run(Exec::new(connection::echo)),
+    spec::QUIT.run(Exec::new(connection::quit)),
+    spec::HELLO.run(Exec::new(connection::hello)),
+    spec::AUTH.run(Exec::new(connection::auth)),
+    spec::SELECT.run(Exec::new(connection::select)),
+    spec::CLIENT.container(Exec::new(server::unknown_subcommand), &CLIENT),
+    // Strings
+    spec::GET.run(Exec::new(strings::get)),
+    spec::SET.run(Exec::with_value(strings::set, 2)),
+    spec::SETNX.run(Exec::with_value(strings::setnx, 2)),
+    spec::SETEX.run(Exec::with_value(strings::setex, 3)),
+    spec::PSETEX.run(Exec::with_value(strings::psetex, 3)),
+    spec::GETSET.run(Exec::with_value(strings::getset, 2)),
+    spec::GETDEL.run(Exec::new(strings::getdel)),
+    spec::MSET.run(Exec::sliced(mset, &MSET)),
+    spec::MGET.run(Exec::sliced(mget, &MGET)),
+    spec::STRLEN.run(Exec::new(strings::strlen)),
+    spec::APPEND.run(Exec::new(strings::append)),
+    spec::INCR.run(Exec::new(strings::incr)),
+    spec::DECR.run(Exec::new(strings::decr)),
+    spec::INCRBY.run(Exec::new(strings::incrby)),
+    spec::DECRBY.run(Exec::new(strings::decrby)),
+    // Keys of any type
+    spec::DEL.run(Exec::sliced(del, &DEL)),
+    spec::UNLINK.run(Exec::sliced(del, &DEL)),
+    spec::EXISTS.run(Exec::sliced(exists, &EXISTS)),
+    spec::TYPE.run(Exec::new(keys::type_)),
+    spec::EXPIRE.run(Exec::new(expire::expire)),
+    spec::PEXPIRE.run(Exec::new(expire::pexpire)),
+    spec::EXPIREAT.run(Exec::new(expire::expireat)),
+    spec::PEXPIREAT.run(Exec::new(expire::pexpireat)),
+    spec::TTL.run(Exec::new(expire::ttl)),
+    spec::PTTL.run(Exec::new(expire::pttl)),
+    spec::EXPIRETIME.run(Exec::new(expire::expiretime)),
+    spec::PEXPIRETIME.run(Exec::new(expire::pexpiretime)),
+    spec::PERSIST.run(Exec::new(expire::persist)),
+    spec::KEYS.run(Exec::new(keys::keys)),
+    spec::SCAN.run(Exec::new(keys::scan)),
+    spec::RANDOMKEY.run(Exec::new(keys::randomkey)),
+    spec::DBSIZE.run(Exec::new(keys::dbsize)),
+    spec::FLUSHDB.run(Exec::new(keys::flushdb)),
+    spec::FLUSHALL.run(Exec::new(keys::flushall)),
+    spec::FLUSH.run(Exec::new(keys::flushall)),
+    // The server
+    spec::INFO.run(Exec::new(info::info)),
+    spec::COMMAND.container(Exec::new(server::command), &COMMAND),
+    spec::CONFIG.container(Exec::new(server::unknown_subcommand), &CONFIG),
+    spec::TIME.run(Exec::new(server::time)),
+    spec::DEBUG.run(Exec::new(server::debug)),
+    spec::SHUTDOWN.run(Exec::new(server::shutdown)),
+];

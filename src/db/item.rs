@@ -1,0 +1,597 @@
+//! An item: one chunk of the slab that holds a key, its value and, if it has one, its deadline.
+//!
+//! ```text
+//!  byte 0   1       2         4         6           8            (16)
+//! | type/  | flags | access  | key     | value     | deadline    | key bytes ... | value bytes ... |
+//! | enc.   |       | clock   | length  | length    | (if flag)   |               |                 |
+//!  4+4 bit   8       16        16        16          48 + 16 bit
+//! ```
+//! The header is one little-endian word with one `pack` and one `unpack`. A key of 16 bytes and a value of 8 fill 32 bytes exactly.
+//! A key longer than [`KEY_INLINE_MAX`] lies in a blob; its place holds the blob's number and the key's hash, so that growth need
+//! not read megabytes. A value that would not fit the chunk is a blob, its place holds the blob's number.
+//!
+//! Owns the layout and nothing else: no expiry rules, no table.
+#![allow(unsafe_code)]
+
+use dolmen_slab::{BlobId, CHUNK_BYTES_MAX, Handle, Slab};
+use static_assertions::const_assert;
+use std::marker::PhantomData;
+use std::ptr::NonNull;
+
+/// Longest key that lies in the item itself.
+pub const KEY_INLINE_MAX: usize = 8 * 1024;
+const HEADER_BYTES: usize = 8;
+const EXPIRY_BYTES: usize = 8;
+/// Blob number (4), zero (4), hash (8).
+const KEY_BLOB_BYTES: usize = 16;
+const VALUE_BLOB_BYTES: usize = 8;
+const INT_BYTES: usize = 8;
+const_assert!(HEADER_BYTES + EXPIRY_BYTES + KEY_INLINE_MAX + VALUE_BLOB_BYTES <= CHUNK_BYTES_MAX);
+const_assert!(CHUNK_BYTES_MAX <= u16::MAX as usize);
+
+/// The type of a value, as TYPE names it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Type {
+    String = 1,
+}
+
+/// How a value lies in its item.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Encoding {
+    /// The bytes themselves.
+    Raw = 0,
+    /// A 64-bit integer, little-endian; its text is made when it is read.
+    Int = 1,
+    /// The number of a blob.
+    Blob = 2,
+}
+
+/// Bits of [`Header::flags`].
+pub mod flag {
+    /// The deadline word is there.
+    pub const EXPIRY: u8 = 1;
+    /// The key lies in a blob.
+    pub const KEY_BLOB: u8 = 2;
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Header {
+    pub kind: Type,
+    pub encoding: Encoding,
+    pub flags: u8,
+    /// For the access clock of the eviction policies.
+    pub clock: u16,
+    /// Bytes of the key's place.
+    pub key_len: u16,
+    /// Bytes of the value's place.
+    pub value_len: u16,
+}
+
+impl Header {
+    #[inline(always)]
+    #[must_use]
+    pub const fn pack(self) -> u64 {
+        (self.kind as u64)
+            | (self.encoding as u64) << 4
+            | (self.flags as u64) << 8
+            | (self.clock as u64) << 16
+            | (self.key_len as u64) << 32
+            | (self.value_len as u64) << 48
+    }
+
+    #[inline(always)]
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "each field is cut out by its shift")]
+    pub const fn unpack(word: u64) -> Header {
+        Header {
+            kind: Type::String,
+            encoding: match (word >> 4) & 15 {
+                0 => Encoding::Raw,
+                1 => Encoding::Int,
+                _ => Encoding::Blob,
+            },
+            flags: (word >> 8) as u8,
+            clock: (word >> 16) as u16,
+            key_len: (word >> 32) as u16,
+            value_len: (word >> 48) as u16,
+        }
+    }
+
+    /// Bytes of the whole item.
+    #[inline(always)]
+    #[must_use]
+    pub fn item_bytes(self) -> usize {
+        HEADER_BYTES + self.expiry_bytes() + usize::from(self.key_len) + usize::from(self.value_len)
+    }
+
+    #[inline(always)]
+    fn expiry_bytes(self) -> usize {
+        usize::from(self.flags & flag::EXPIRY) * EXPIRY_BYTES
+    }
+}
+
+/// The deadline word: 48 bits of Unix milliseconds and the 16-bit code of the wheel entry that will fire for it (0: none).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Expiry {
+    pub deadline_ms: u64,
+    pub armed: u16,
+}
+
+/// Latest deadline that an item can hold, in Unix milliseconds (the year 10889).
+pub const DEADLINE_MAX_MS: u64 = (1 << 48) - 1;
+
+impl Expiry {
+    #[inline(always)]
+    #[must_use]
+    pub const fn pack(self) -> u64 {
+        self.deadline_ms | (self.armed as u64) << 48
+    }
+
+    #[inline(always)]
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "the upper 16 bits")]
+    pub const fn unpack(word: u64) -> Expiry {
+        Expiry { deadline_ms: word & DEADLINE_MAX_MS, armed: (word >> 48) as u16 }
+    }
+}
+
+/// A key with its hash.
+#[derive(Clone, Copy, Debug)]
+pub struct Key<'a> {
+    pub bytes: &'a [u8],
+    pub hash: u64,
+}
+
+/// A string value as it lies in an item.
+#[derive(Clone, Copy, Debug)]
+pub enum Value<'a> {
+    Raw(&'a [u8]),
+    Int(i64),
+    Blob(BlobId),
+}
+
+/// A live item.
+#[derive(Clone, Copy)]
+pub struct Item<'a> {
+    ptr: NonNull<u8>,
+    header: Header,
+    slab: PhantomData<&'a Slab>,
+}
+
+impl<'a> Item<'a> {
+    /// # Safety
+    /// `h` is a live item of `slab`: it came from [`write`] and was not freed. The table's handles are.
+    #[inline(always)]
+    #[must_use]
+    pub unsafe fn at(slab: &'a Slab, h: Handle) -> Item<'a> {
+        let ptr = slab.ptr(h);
+        // SAFETY: a live item begins with its header (caller).
+        let word = u64::from_le(unsafe { ptr.cast::<u64>().read() });
+        Item { ptr, header: Header::unpack(word), slab: PhantomData }
+    }
+
+    #[inline(always)]
+    #[must_use]
+    pub fn header(&self) -> Header {
+        self.header
+    }
+
+    #[inline(always)]
+    #[must_use]
+    pub fn has_expiry(&self) -> bool {
+        self.header.flags & flag::EXPIRY != 0
+    }
+
+    #[inline(always)]
+    fn place(&self, offset: usize, len: usize) -> &'a [u8] {
+        // SAFETY: key and value lie inside the chunk by `item_bytes`, which `write` allocated and filled; the chunk lives as long as
+        // the borrow of the slab, since freeing and moving need it exclusively.
+        unsafe { std::slice::from_raw_parts(self.ptr.as_ptr().add(offset), len) }
+    }
+
+    #[inline(always)]
+    fn key_place(&self) -> &'a [u8] {
+        self.place(HEADER_BYTES + self.header.expiry_bytes(), usize::from(self.header.key_len))
+    }
+
+    #[inline(always)]
+    fn value_place(&self) -> &'a [u8] {
+        let offset = HEADER_BYTES + self.header.expiry_bytes() + usize::from(self.header.key_len);
+        self.place(offset, usize::from(self.header.value_len))
+    }
+
+    #[inline(always)]
+    #[must_use]
+    pub fn expiry(&self) -> Option<Expiry> {
+        self.has_expiry().then(|| Expiry::unpack(word_at(self.place(HEADER_BYTES, EXPIRY_BYTES))))
+    }
+
+    /// The deadline, or `u64::MAX`.
+    #[inline(always)]
+    #[must_use]
+    pub fn deadline_ms(&self) -> u64 {
+        self.expiry().map_or(u64::MAX, |e| e.deadline_ms)
+    }
+
+    #[inline(always)]
+    #[must_use]
+    pub fn is_key(&self, slab: &Slab, key: Key<'_>) -> bool {
+        if self.header.flags & flag::KEY_BLOB != 0 {
+            return self.is_blob_key(slab, key);
+        }
+        same_bytes(self.key_place(), key.bytes)
+    }
+
+    #[cold]
+    fn is_blob_key(&self, slab: &Slab, key: Key<'_>) -> bool {
+        let (blob, hash) = self.key_blob();
+        if hash != key.hash || slab.blob_len(blob) != key.bytes.len() {
+            return false;
+        }
+        let mut rest = key.bytes;
+        (0..slab.blob_segments(blob)).all(|i| {
+            let segment = slab.blob_segment(blob, i);
+            let (head, tail) = rest.split_at(segment.len().min(rest.len()));
+            rest = tail;
+            head == segment
+        })
+    }
+
+    fn key_blob(&self) -> (BlobId, u64) {
+        let place = self.key_place();
+        (blob_at(place), word_at(&place[8..]))
+    }
+
+    /// The hash of the key.
+    #[inline]
+    #[must_use]
+    pub fn hash(&self, seed: u64) -> u64 {
+        if self.header.flags & flag::KEY_BLOB != 0 {
+            return self.key_blob().1;
+        }
+        crate::base::hash::hash_key(seed, self.key_place())
+    }
+
+    /// Length of the key in bytes.
+    #[must_use]
+    pub fn key_len(&self, slab: &Slab) -> usize {
+        if self.header.flags & flag::KEY_BLOB != 0 {
+            return slab.blob_len(self.key_blob().0);
+        }
+        usize::from(self.header.key_len)
+    }
+
+    /// The key, if it lies in the item (it is at most [`KEY_INLINE_MAX`] bytes long).
+    #[inline]
+    #[must_use]
+    pub fn inline_key(&self) -> Option<&'a [u8]> {
+        (self.header.flags & flag::KEY_BLOB == 0).then(|| self.key_place())
+    }
+
+    /// Appends the key to `into`.
+    pub fn append_key(&self, slab: &Slab, into: &mut Vec<u8>) {
+        if let Some(key) = self.inline_key() {
+            return into.extend_from_slice(key);
+        }
+        let blob = self.key_blob().0;
+        for i in 0..slab.blob_segments(blob) {
+            into.extend_from_slice(slab.blob_segment(blob, i));
+        }
+    }
+
+    #[inline(always)]
+    #[must_use]
+    pub fn value(&self) -> Value<'a> {
+        let place = self.value_place();
+        match self.header.encoding {
+            Encoding::Raw => Value::Raw(place),
+            Encoding::Int => Value::Int(word_at(place).cast_signed()),
+            Encoding::Blob => Value::Blob(blob_at(place)),
+        }
+    }
+}
+
+#[inline(always)]
+fn word_at(place: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    bytes.copy_from_slice(&place[..8]);
+    u64::from_le_bytes(bytes)
+}
+
+fn blob_at(place: &[u8]) -> BlobId {
+    let mut bytes = [0; 4];
+    bytes.copy_from_slice(&place[..4]);
+    BlobId::from_bits(u32::from_le_bytes(bytes))
+}
+
+/// Equality of short byte strings without a call: keys are mostly 8 to 32 bytes.
+#[inline(always)]
+#[must_use]
+pub fn same_bytes(a: &[u8], b: &[u8]) -> bool {
+    let n = a.len();
+    if n != b.len() {
+        return false;
+    }
+    if !(8..=32).contains(&n) {
+        return a == b;
+    }
+    let (p, q) = (a.as_ptr(), b.as_ptr());
+    // SAFETY: both slices have n bytes, 8 <= n <= 32; every load begins at 0, n - 8, 8 (n >= 16) or n - 16 (n >= 16) and is 8 long.
+    unsafe {
+        let word = |p: *const u8, at: usize| p.add(at).cast::<u64>().read_unaligned();
+        let mut different = (word(p, 0) ^ word(q, 0)) | (word(p, n - 8) ^ word(q, n - 8));
+        if n > 16 {
+            different |= (word(p, 8) ^ word(q, 8)) | (word(p, n - 16) ^ word(q, n - 16));
+        }
+        different == 0
+    }
+}
+
+/// What to write as a value.
+#[derive(Clone, Copy, Debug)]
+pub enum NewValue<'a> {
+    Raw(&'a [u8]),
+    Int(i64),
+    /// Ownership of the blob passes to the item.
+    Blob(BlobId),
+}
+
+impl NewValue<'_> {
+    #[inline(always)]
+    fn place_bytes(&self) -> usize {
+        match self {
+            NewValue::Raw(b) => b.len(),
+            NewValue::Int(_) => INT_BYTES,
+            NewValue::Blob(_) => VALUE_BLOB_BYTES,
+        }
+    }
+
+    #[inline(always)]
+    fn encoding(&self) -> Encoding {
+        match self {
+            NewValue::Raw(_) => Encoding::Raw,
+            NewValue::Int(_) => Encoding::Int,
+            NewValue::Blob(_) => Encoding::Blob,
+        }
+    }
+
+    /// # Safety
+    /// `to` is valid for `place_bytes()` bytes.
+    #[inline(always)]
+    unsafe fn write(&self, to: *mut u8) {
+        // SAFETY: the caller's room is `place_bytes()` long.
+        unsafe {
+            match self {
+                NewValue::Raw(b) => copy_bytes(b, to),
+                NewValue::Int(i) => to.cast::<[u8; 8]>().write_unaligned(i.to_le_bytes()),
+                NewValue::Blob(id) => to.cast::<[u8; 8]>().write_unaligned(u64::from(id.bits()).to_le_bytes()),
+            }
+        }
+    }
+}
+
+/// Copies short byte strings without a call.
+///
+/// # Safety
+/// `to` is valid for `from.len()` bytes and does not overlap `from`.
+#[inline(always)]
+unsafe fn copy_bytes(from: &[u8], to: *mut u8) {
+    let n = from.len();
+    let p = from.as_ptr();
+    // SAFETY: for 8 <= n <= 16 the two words lie inside both ranges of n bytes; otherwise the plain copy of n bytes.
+    unsafe {
+        if (8..=16).contains(&n) {
+            let a = p.cast::<u64>().read_unaligned();
+            let b = p.add(n - 8).cast::<u64>().read_unaligned();
+            to.cast::<u64>().write_unaligned(a);
+            to.add(n - 8).cast::<u64>().write_unaligned(b);
+        } else {
+            std::ptr::copy_nonoverlapping(p, to, n);
+        }
+    }
+}
+
+/// How the key of a new item lies.
+#[derive(Clone, Copy, Debug)]
+pub enum NewKey<'a> {
+    Inline(&'a [u8]),
+    Blob(BlobId, u64),
+}
+
+impl NewKey<'_> {
+    fn place_bytes(&self) -> usize {
+        match self {
+            NewKey::Inline(b) => b.len(),
+            NewKey::Blob(..) => KEY_BLOB_BYTES,
+        }
+    }
+}
+
+/// Bytes of an item with this key, value and deadline word.
+#[inline]
+#[must_use]
+pub fn item_bytes(key: &NewKey<'_>, value: &NewValue<'_>, expiry: bool) -> usize {
+    HEADER_BYTES + usize::from(expiry) * EXPIRY_BYTES + key.place_bytes() + value.place_bytes()
+}
+
+/// Longest value that lies in the item of a key of `key_len` bytes; a longer one is a blob. The deadline word may come later.
+#[inline]
+#[must_use]
+pub fn value_inline_max(key_len: usize) -> usize {
+    CHUNK_BYTES_MAX - HEADER_BYTES - EXPIRY_BYTES - if key_len > KEY_INLINE_MAX { KEY_BLOB_BYTES } else { key_len }
+}
+
+/// Writes an item.
+///
+/// # Safety
+/// `h` is a chunk of `slab` of at least `item_bytes(key, value, expiry.is_some())` bytes that nobody reads, and neither `key` nor
+/// `value` lie in it.
+#[inline]
+pub unsafe fn write(
+    slab: &mut Slab,
+    h: Handle,
+    clock: u16,
+    key: NewKey<'_>,
+    value: NewValue<'_>,
+    expiry: Option<Expiry>,
+) {
+    let (key_len, value_len) = (key.place_bytes(), value.place_bytes());
+    debug_assert!(key_len <= KEY_INLINE_MAX && value_len <= CHUNK_BYTES_MAX);
+    let key_flag = if matches!(key, NewKey::Blob(..)) { flag::KEY_BLOB } else { 0 };
+    #[expect(clippy::cast_possible_truncation, reason = "both fit a chunk, whose size fits 16 bits (const assert)")]
+    let header = Header {
+        kind: Type::String,
+        encoding: value.encoding(),
+        flags: key_flag | if expiry.is_some() { flag::EXPIRY } else { 0 },
+        clock,
+        key_len: key_len as u16,
+        value_len: value_len as u16,
+    };
+    // SAFETY: the chunk is long enough for header, deadline, key and value (caller), in this order.
+    unsafe {
+        let mut at = slab.ptr(h).as_ptr();
+        at.cast::<u64>().write(header.pack().to_le());
+        at = at.add(HEADER_BYTES);
+        if let Some(expiry) = expiry {
+            at.cast::<u64>().write(expiry.pack().to_le());
+            at = at.add(EXPIRY_BYTES);
+        }
+        match key {
+            NewKey::Inline(b) => copy_bytes(b, at),
+            NewKey::Blob(id, hash) => {
+                at.cast::<u64>().write_unaligned(u64::from(id.bits()).to_le());
+                at.add(8).cast::<u64>().write_unaligned(hash.to_le());
+            }
+        }
+        value.write(at.add(key_len));
+    }
+}
+
+/// Overwrites the value of an item in place; key, deadline word and access clock stay.
+///
+/// # Safety
+/// `h` is a live item of `slab` whose chunk has room for the new value behind the key; the old value, if a blob, was released; `value`
+/// does not lie in the chunk.
+#[inline(always)]
+pub unsafe fn overwrite_value(slab: &mut Slab, h: Handle, mut header: Header, value: NewValue<'_>) {
+    header.encoding = value.encoding();
+    #[expect(clippy::cast_possible_truncation, reason = "fits the chunk (caller)")]
+    {
+        header.value_len = value.place_bytes() as u16;
+    }
+    // SAFETY: the room was checked by the caller; the header word begins the chunk.
+    unsafe {
+        let base = slab.ptr(h).as_ptr();
+        base.cast::<u64>().write(header.pack().to_le());
+        value.write(base.add(HEADER_BYTES + header.expiry_bytes() + usize::from(header.key_len)));
+    }
+}
+
+/// Bytes of the item if its value became `value`.
+#[inline(always)]
+#[must_use]
+pub fn bytes_with_value(header: Header, value: &NewValue<'_>) -> usize {
+    header.item_bytes() - usize::from(header.value_len) + value.place_bytes()
+}
+
+/// Overwrites the deadline word in place.
+///
+/// # Safety
+/// `h` is a live item of `slab` with the flag [`flag::EXPIRY`].
+#[inline]
+pub unsafe fn overwrite_expiry(slab: &mut Slab, h: Handle, expiry: Expiry) {
+    // SAFETY: the word follows the header where the flag is set (caller).
+    unsafe { slab.ptr(h).as_ptr().add(HEADER_BYTES).cast::<u64>().write(expiry.pack().to_le()) }
+}
+
+/// Copies an item with its deadline word added, changed or taken out.
+///
+/// # Safety
+/// `from` is a live item of `slab`; `to` is another chunk with room for the copy, that nobody reads.
+pub unsafe fn copy_with_expiry(slab: &mut Slab, from: Handle, to: Handle, expiry: Option<Expiry>) {
+    // SAFETY: the source is a live item (caller); its body of key and value is contiguous; the target has room (caller).
+    unsafe {
+        let item = Item::at(slab, from);
+        let mut header = item.header();
+        let body = slab.ptr(from).as_ptr().add(HEADER_BYTES + header.expiry_bytes());
+        let body_bytes = usize::from(header.key_len) + usize::from(header.value_len);
+        header.flags = (header.flags & !flag::EXPIRY) | if expiry.is_some() { flag::EXPIRY } else { 0 };
+        let mut at = slab.ptr(to).as_ptr();
+        at.cast::<u64>().write(header.pack().to_le());
+        at = at.add(HEADER_BYTES);
+        if let Some(expiry) = expiry {
+            at.cast::<u64>().write(expiry.pack().to_le());
+            at = at.add(EXPIRY_BYTES);
+        }
+        std::ptr::copy_nonoverlapping(body, at, body_bytes);
+    }
+}
+
+/// Copies an item with another value and another deadline word.
+///
+/// # Safety
+/// `from` is a live item of `slab`; `to` is another chunk with room for the copy, that nobody reads; `value` lies in neither.
+pub unsafe fn copy_key_with_value(slab: &mut Slab, from: Handle, to: Handle, value: NewValue<'_>, expiry: Option<Expiry>) {
+    // SAFETY: a live item (caller).
+    let item = unsafe { Item::at(slab, from) };
+    let (clock, blob_key, key_ptr) = (item.header.clock, item.header.flags & flag::KEY_BLOB != 0, item.key_place().as_ptr());
+    // SAFETY: the key's place lies in the chunk `from`, which `write` does not touch, as `to` is another one.
+    let place = unsafe { std::slice::from_raw_parts(key_ptr, usize::from(item.header.key_len)) };
+    let key = if blob_key { NewKey::Blob(blob_at(place), word_at(&place[8..])) } else { NewKey::Inline(place) };
+    // SAFETY: the caller's room; key and value lie outside of `to`.
+    unsafe { write(slab, to, clock, key, value, expiry) }
+}
+
+/// Gives back what the item owns outside of its chunk: the blobs of a long value and a long key.
+///
+/// # Safety
+/// `h` is a live item of `slab` that nobody uses afterwards but to free its chunk.
+#[inline]
+pub unsafe fn release_blobs(slab: &mut Slab, h: Handle) {
+    // SAFETY: a live item (caller).
+    let item = unsafe { Item::at(slab, h) };
+    let header = item.header();
+    if header.encoding == Encoding::Blob {
+        let blob = blob_at(item.value_place());
+        slab.blob_release(blob);
+    }
+    if header.flags & flag::KEY_BLOB != 0 {
+        // SAFETY: as above; the value's blob being gone does not matter to the key's place.
+        let (blob, _) = unsafe { Item::at(slab, h) }.key_blob();
+        slab.blob_release(blob);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn sixteen_and_eight_fill_thirty_two() {
+        assert_eq!(item_bytes(&NewKey::Inline(&[0; 16]), &NewValue::Raw(&[0; 8]), false), 32);
+    }
+
+    proptest! {
+        #[test]
+        fn header_round_trip(enc in 0u8..3, flags: u8, clock: u16, key_len: u16, value_len: u16) {
+            let encoding = [Encoding::Raw, Encoding::Int, Encoding::Blob][usize::from(enc)];
+            let h = Header { kind: Type::String, encoding, flags, clock, key_len, value_len };
+            prop_assert_eq!(Header::unpack(h.pack()), h);
+        }
+
+        #[test]
+        fn expiry_round_trip(deadline_ms in 0..=DEADLINE_MAX_MS, armed: u16) {
+            let e = Expiry { deadline_ms, armed };
+            prop_assert_eq!(Expiry::unpack(e.pack()), e);
+        }
+
+        #[test]
+        fn same_bytes_is_equality(a in proptest::collection::vec(0u8..3, 0..40), b in proptest::collection::vec(0u8..3, 0..40), same: bool) {
+            let b = if same { a.clone() } else { b };
+            prop_assert_eq!(same_bytes(&a, &b), a == b);
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! String values: reading, writing in place where the chunk allows it, counters, appending.
+#![allow(unsafe_code)]
+
+use super::item::{self, Encoding, Header, Key, NewValue, Type, Value};
+use super::view::{Db, Deadline, Found};
+use super::{DbError, item_at};
+use crate::base::int;
+use dolmen_slab::{BlobId, BlobRef, Kind, Slab};
+
+impl Db<'_> {
+    /// The string at a key, for a command that reads: counts hits and misses.
+    ///
+    /// # Errors
+    /// [`DbError::WrongType`].
+    #[inline(always)]
+    pub fn read_string(&mut self, key: Key<'_>) -> Result<Option<Value<'_>>, DbError> {
+        match self.find_read(key) {
+            Some(found) => self.string_of(found).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The string at a key, for a command that goes on to write.
+    ///
+    /// # Errors
+    /// [`DbError::WrongType`].
+    #[inline]
+    pub fn string_for_write(&mut self, key: Key<'_>) -> Result<Option<Value<'_>>, DbError> {
+        match self.find(key) {
+            Some(found) => self.string_of(found).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    #[inline(always)]
+    fn string_of(&self, found: Found) -> Result<Value<'_>, DbError> {
+        let item = item_at(&self.shard.slab, found.handle);
+        if item.header().kind != Type::String {
+            return Err(DbError::WrongType);
+        }
+        Ok(item.value())
+    }
+
+    /// A reference to a large value, for sending it from where it lies.
+    #[must_use]
+    pub fn blob_ref(&self, id: BlobId) -> BlobRef {
+        self.shard.slab.blob_ref(id)
+    }
+
+    /// Length of a value in bytes, as STRLEN counts it.
+    #[must_use]
+    pub fn value_len(&self, value: &Value<'_>) -> usize {
+        match value {
+            Value::Raw(b) => b.len(),
+            Value::Int(i) => int::write_i64(&mut [0; 20], *i).len(),
+            Value::Blob(id) => self.shard.slab.blob_len(*id),
+        }
+    }
+
+    /// A value that fits where it belongs: `bytes` themselves, or a new blob of them.
+    fn new_value<'v>(&mut self, key: Key<'_>, bytes: &'v [u8]) -> Result<NewValue<'v>, DbError> {
+        if bytes.len() <= item::value_inline_max(key.bytes.len()) {
+            return Ok(NewValue::Raw(bytes));
+        }
+        Ok(NewValue::Blob(blob_of(&mut self.shard.slab, &[bytes])?))
+    }
+
+    /// Writes a string, whatever was there before.
+    ///
+    /// # Errors
+    /// [`DbError::OutOfMemory`]; nothing has changed then, and a blob given as `value` was released.
+    #[inline]
+    pub fn set_string(&mut self, key: Key<'_>, value: NewValue<'_>, deadline: Deadline) -> Result<(), DbError> {
+        let found = self.find(key);
+        if let (Some(found), NewValue::Raw(bytes)) = (found, value) {
+            let header = self.item(found.handle).header();
+            if deadline == Deadline::None
+                && header.flags & item::flag::EXPIRY == 0
+                && header.encoding != Encoding::Blob
+                && bytes.len() <= item::value_inline_max(key.bytes.len())
+                && fits(header, &value)
+            {
+                // SAFETY: a live item; the chunk's class has room for the new value; the old one is no blob; `bytes` came from outside.
+                unsafe { item::overwrite_value(&mut self.shard.slab, found.handle, header, value) };
+                return Ok(());
+            }
+        }
+        self.set_slow(key, found, value, deadline)
+    }
+
+    #[inline(never)]
+    fn set_slow(&mut self, key: Key<'_>, found: Option<Found>, value: NewValue<'_>, deadline: Deadline) -> Result<(), DbError> {
+        let value = match value {
+            NewValue::Raw(bytes) => self.new_value(key, bytes)?,
+            other => other,
+        };
+        let written = match found {
+            None => {
+                let deadline_ms = if let Deadline::At(at) = deadline { Some(at) } else { None };
+                self.insert_new(key, value, deadline_ms)
+            }
+            Some(found) => self.replace_value(key, found, value, deadline),
+        };
+        if written.is_err()
+            && let NewValue::Blob(id) = value
+        {
+            self.shard.slab.blob_release(id);
+        }
+        written
+    }
+
+    /// Puts another value into an item that is there.
+    fn replace_value(&mut self, key: Key<'_>, found: Found, value: NewValue<'_>, deadline: Deadline) -> Result<(), DbError> {
+        let item = self.item(found.handle);
+        let (header, old_expiry, old_value) = (item.header(), item.expiry(), item.value());
+        let old_blob = if let Value::Blob(id) = old_value { Some(id) } else { None };
+        let expiry = match deadline {
+            Deadline::None => None,
+            Deadline::Keep => old_expiry,
+            Deadline::At(at) => Some(self.arm(key.hash, at, old_expiry.map_or(0, |e| e.armed))?),
+        };
+        if expiry.is_some() == old_expiry.is_some() && fits(header, &value) {
+            // SAFETY: a live item whose chunk has room for the new value; the old blob is released below and no longer named.
+            unsafe {
+                item::overwrite_value(&mut self.shard.slab, found.handle, header, value);
+                if let Some(expiry) = expiry {
+                    item::overwrite_expiry(&mut self.shard.slab, found.handle, expiry);
+                }
+            }
+        } else {
+            let slab = &mut self.shard.slab;
+            let mut new_header = header;
+            new_header.flags = (header.flags & !item::flag::EXPIRY) | if expiry.is_some() { item::flag::EXPIRY } else { 0 };
+            let to = slab.alloc(item::bytes_with_value(new_header, &value), Kind::Item)?;
+            // SAFETY: `to` is new and long enough; the key is read from the old item, which is another chunk.
+            unsafe { item::copy_key_with_value(slab, found.handle, to, value, expiry) };
+            self.move_found(found, to);
+            let expires = &mut self.shard.databases[self.index].expires;
+            *expires = *expires + u64::from(expiry.is_some()) - u64::from(old_expiry.is_some());
+        }
+        if let Some(id) = old_blob {
+            self.shard.slab.blob_release(id);
+        }
+        Ok(())
+    }
+
+    /// Adds to the integer at a key (0 if absent); the deadline stays. Returns the sum.
+    ///
+    /// # Errors
+    /// [`DbError::WrongType`], [`DbError::NotAnInteger`], [`DbError::Overflow`], [`DbError::OutOfMemory`]; nothing has changed then.
+    #[inline]
+    pub fn add_int(&mut self, key: Key<'_>, by: i64) -> Result<i64, DbError> {
+        let Some(found) = self.find(key) else {
+            self.insert_new(key, NewValue::Int(by), None)?;
+            return Ok(by);
+        };
+        let old = match self.string_of(found)? {
+            Value::Int(i) => i,
+            Value::Raw(bytes) => int::parse_i64(bytes).ok_or(DbError::NotAnInteger)?,
+            Value::Blob(_) => return Err(DbError::NotAnInteger),
+        };
+        let sum = old.checked_add(by).ok_or(DbError::Overflow)?;
+        let value = NewValue::Int(sum);
+        let header = self.item(found.handle).header();
+        if fits(header, &value) {
+            // SAFETY: a live item whose chunk has room for an integer; the old value is no blob.
+            unsafe { item::overwrite_value(&mut self.shard.slab, found.handle, header, value) };
+        } else {
+            self.replace_value(key, found, value, Deadline::Keep)?;
+        }
+        Ok(sum)
+    }
+
+    /// Appends to the string at a key (empty if absent); the deadline stays. Returns the new length.
+    ///
+    /// # Errors
+    /// [`DbError::WrongType`], [`DbError::TooLong`] above `max_bytes`, [`DbError::OutOfMemory`]; nothing has changed then.
+    pub fn append(&mut self, key: Key<'_>, bytes: &[u8], max_bytes: usize) -> Result<usize, DbError> {
+        let Some(found) = self.find(key) else {
+            if bytes.len() > max_bytes {
+                return Err(DbError::TooLong);
+            }
+            let value = self.new_value(key, bytes)?;
+            return self.set_slow(key, None, value, Deadline::None).map(|()| bytes.len());
+        };
+        let value = self.string_of(found)?;
+        let len = self.value_len(&value) + bytes.len();
+        if len > max_bytes {
+            return Err(DbError::TooLong);
+        }
+        let mut digits = [0; 20];
+        let old = match value {
+            Value::Blob(id) => {
+                self.shard.slab.blob_append(id, bytes)?;
+                return Ok(len);
+            }
+            Value::Raw(old) => old,
+            Value::Int(i) => int::write_i64(&mut digits, i),
+        };
+        let whole;
+        let value = if len <= item::value_inline_max(key.bytes.len()) {
+            whole = [old, bytes].concat();
+            NewValue::Raw(&whole)
+        } else {
+            let old = old.to_vec();
+            NewValue::Blob(blob_of(&mut self.shard.slab, &[&old, bytes])?)
+        };
+        self.set_slow(key, Some(found), value, Deadline::Keep).map(|()| len)
+    }
+
+    /// The bytes of a value, copied.
+    #[must_use]
+    pub fn copy_value(&self, value: &Value<'_>) -> Vec<u8> {
+        match value {
+            Value::Raw(b) => b.to_vec(),
+            Value::Int(i) => int::write_i64(&mut [0; 20], *i).to_vec(),
+            Value::Blob(id) => {
+                let slab = &self.shard.slab;
+                (0..slab.blob_segments(*id)).flat_map(|i| slab.blob_segment(*id, i).iter().copied()).collect()
+            }
+        }
+    }
+}
+
+/// Does the chunk of an item have room for another value?
+#[inline(always)]
+fn fits(header: Header, value: &NewValue<'_>) -> bool {
+    let (old, new) = (header.item_bytes(), item::bytes_with_value(header, value));
+    old == new || Slab::class_bytes(new) == Slab::class_bytes(old)
+}
+
+fn blob_of(slab: &mut Slab, parts: &[&[u8]]) -> Result<BlobId, DbError> {
+    let id = slab.blob_new(parts.iter().map(|p| p.len()).sum())?;
+    for part in parts {
+        if let Err(e) = slab.blob_append(id, part) {
+            slab.blob_release(id);
+            return Err(e.into());
+        }
+    }
+    Ok(id)
+}

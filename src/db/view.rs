@@ -1,0 +1,328 @@
+//! The view of one database at one instant: lookup with lazy expiry, removal, deadlines, walking.
+#![allow(unsafe_code)]
+
+use super::item::{self, Expiry, Item, Key, NewKey, NewValue, Type};
+use super::{DbError, ItemHash, Shard, item_at};
+use crate::table::Slot;
+use dolmen_slab::{Handle, Kind, Slab};
+
+/// One database of a shard, as a command sees it.
+pub struct Db<'a> {
+    pub(super) shard: &'a mut Shard,
+    pub(super) index: usize,
+    /// Unix time of the command.
+    now_ms: u64,
+}
+
+/// What becomes of the deadline when a value is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Deadline {
+    /// The key lives until it is deleted.
+    None,
+    /// As it was.
+    Keep,
+    /// Unix milliseconds, at most [`item::DEADLINE_MAX_MS`].
+    At(u64),
+}
+
+/// Where a live item lies. Valid until the next change of the table.
+#[derive(Clone, Copy)]
+pub(super) struct Found {
+    pub slot: Slot,
+    pub handle: Handle,
+}
+
+impl<'a> Db<'a> {
+    #[inline(always)]
+    pub(super) fn new(shard: &'a mut Shard, index: usize, now_ms: u64) -> Db<'a> {
+        assert!(index < shard.databases.len(), "SELECT checks the index");
+        Db { shard, index, now_ms }
+    }
+
+    #[inline(always)]
+    #[must_use]
+    pub fn now_ms(&self) -> u64 {
+        self.now_ms
+    }
+
+    #[inline(always)]
+    #[must_use]
+    pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        self.shard.key(bytes)
+    }
+
+    #[inline(always)]
+    #[must_use]
+    pub fn slab(&self) -> &Slab {
+        &self.shard.slab
+    }
+
+    pub fn shard(&mut self) -> &mut Shard {
+        self.shard
+    }
+
+    #[must_use]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    #[inline(always)]
+    pub(super) fn item(&self, h: Handle) -> Item<'_> {
+        item_at(&self.shard.slab, h)
+    }
+
+    /// Finds a key that is alive; one whose deadline has passed is deleted on the way.
+    #[inline(always)]
+    pub(super) fn find(&mut self, key: Key<'_>) -> Option<Found> {
+        let slab = &self.shard.slab;
+        let table = &self.shard.databases[self.index].table;
+        let slot = table.find(slab, key.hash, |h| item_at(slab, h).is_key(slab, key))?;
+        let handle = table.handle(slot);
+        let item = item_at(slab, handle);
+        if item.has_expiry() && item.deadline_ms() <= self.now_ms {
+            self.expire(key.hash, Found { slot, handle });
+            return None;
+        }
+        Some(Found { slot, handle })
+    }
+
+    /// `find` for a reading command: counts hits and misses.
+    #[inline(always)]
+    pub(super) fn find_read(&mut self, key: Key<'_>) -> Option<Found> {
+        let found = self.find(key);
+        match found {
+            Some(_) => self.shard.stats.hits += 1,
+            None => self.shard.stats.misses += 1,
+        }
+        found
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn expire(&mut self, hash: u64, found: Found) {
+        self.shard.stats.expired += 1;
+        self.remove_found(hash, found);
+    }
+
+    /// Takes an item out of the table and frees it.
+    pub(super) fn remove_found(&mut self, hash: u64, found: Found) {
+        let Shard { slab, databases, .. } = &mut *self.shard;
+        let database = &mut databases[self.index];
+        let h = database.table.remove(slab, hash, found.slot);
+        debug_assert_eq!(h, found.handle);
+        if item_at(slab, h).has_expiry() {
+            database.expires -= 1;
+        }
+        free_item(slab, h);
+    }
+
+    /// Puts a new chunk in the place of an item and frees the old chunk, but not the blobs, which the new item took over.
+    pub(super) fn move_found(&mut self, found: Found, to: Handle) -> Found {
+        let Shard { slab, databases, .. } = &mut *self.shard;
+        let bytes = item_at(slab, found.handle).header().item_bytes();
+        databases[self.index].table.replace(found.slot, to);
+        // SAFETY: the old chunk is a live item of this slab and the table no longer names it.
+        unsafe { slab.free(found.handle, bytes) };
+        Found { slot: found.slot, handle: to }
+    }
+
+    /// Inserts a new item; the key is known to be absent.
+    #[inline]
+    pub(super) fn insert_new(&mut self, key: Key<'_>, value: NewValue<'_>, deadline_ms: Option<u64>) -> Result<(), DbError> {
+        let new_key = if key.bytes.len() > item::KEY_INLINE_MAX {
+            NewKey::Blob(self.key_blob(key)?, key.hash)
+        } else {
+            NewKey::Inline(key.bytes)
+        };
+        let inserted = self.insert_item(key.hash, new_key, value, deadline_ms);
+        if inserted.is_err()
+            && let NewKey::Blob(id, _) = new_key
+        {
+            self.shard.slab.blob_release(id);
+        }
+        inserted
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn key_blob(&mut self, key: Key<'_>) -> Result<dolmen_slab::BlobId, DbError> {
+        let slab = &mut self.shard.slab;
+        let id = slab.blob_new(key.bytes.len())?;
+        if let Err(e) = slab.blob_append(id, key.bytes) {
+            slab.blob_release(id);
+            return Err(e.into());
+        }
+        Ok(id)
+    }
+
+    #[inline]
+    fn insert_item(&mut self, hash: u64, key: NewKey<'_>, value: NewValue<'_>, deadline_ms: Option<u64>) -> Result<(), DbError> {
+        let bytes = item::item_bytes(&key, &value, deadline_ms.is_some());
+        let h = self.shard.slab.alloc(bytes, Kind::Item)?;
+        let placed = self.place_item(hash, h, key, value, deadline_ms);
+        if placed.is_err() {
+            // SAFETY: allocated above with this size, and the table does not name it.
+            unsafe { self.shard.slab.free(h, bytes) };
+        }
+        placed
+    }
+
+    #[inline]
+    fn place_item(
+        &mut self,
+        hash: u64,
+        h: Handle,
+        key: NewKey<'_>,
+        value: NewValue<'_>,
+        deadline_ms: Option<u64>,
+    ) -> Result<(), DbError> {
+        let expiry = match deadline_ms {
+            Some(deadline_ms) => Some(self.arm(hash, deadline_ms, 0)?),
+            None => None,
+        };
+        let Shard { slab, databases, seed, .. } = &mut *self.shard;
+        // SAFETY: the chunk was allocated for exactly these parts and nobody reads it yet; key and value come from outside of it.
+        unsafe { item::write(slab, h, 0, key, value, expiry) };
+        let database = &mut databases[self.index];
+        database.table.insert(slab, &ItemHash { seed: *seed }, hash, h)?;
+        database.expires += u64::from(expiry.is_some());
+        Ok(())
+    }
+
+    /// Sees to it that the wheel fires for a deadline; `armed` is the code the item has so far.
+    pub(super) fn arm(&mut self, hash: u64, deadline_ms: u64, armed: u16) -> Result<Expiry, DbError> {
+        debug_assert!(deadline_ms <= item::DEADLINE_MAX_MS);
+        let now_ms = self.now_ms;
+        let Shard { slab, databases, .. } = &mut *self.shard;
+        let wheel = databases[self.index].wheel.get_or_insert_with(|| Box::new(super::Wheel::new(now_ms)));
+        let armed = wheel.arm(slab, super::background::prefix(hash), deadline_ms, armed)?;
+        Ok(Expiry { deadline_ms, armed })
+    }
+
+    /// Sets or takes away the deadline of a live item.
+    pub(super) fn set_deadline_found(&mut self, hash: u64, found: Found, deadline_ms: Option<u64>) -> Result<(), DbError> {
+        let header = self.item(found.handle).header();
+        let old = self.item(found.handle).expiry();
+        if old.is_none() && deadline_ms.is_none() {
+            return Ok(());
+        }
+        let expiry = match deadline_ms {
+            Some(deadline_ms) => Some(self.arm(hash, deadline_ms, old.map_or(0, |e| e.armed))?),
+            None => None,
+        };
+        if let (Some(_), Some(expiry)) = (old, expiry) {
+            // SAFETY: a live item of this slab with a deadline word.
+            unsafe { item::overwrite_expiry(&mut self.shard.slab, found.handle, expiry) };
+            return Ok(());
+        }
+        let bytes = header.item_bytes() + 8 * usize::from(expiry.is_some()) - 8 * usize::from(old.is_some());
+        let to = self.shard.slab.alloc(bytes, Kind::Item)?;
+        // SAFETY: the source is live, the target was allocated for the copy and is not read by anybody yet.
+        unsafe { item::copy_with_expiry(&mut self.shard.slab, found.handle, to, expiry) };
+        self.move_found(found, to);
+        let expires = &mut self.shard.databases[self.index].expires;
+        if expiry.is_some() { *expires += 1 } else { *expires -= 1 }
+        Ok(())
+    }
+
+    // ---- any type ----
+
+    /// Is the key there? Counts as a read.
+    pub fn exists(&mut self, key: Key<'_>) -> bool {
+        self.find_read(key).is_some()
+    }
+
+    /// The type of a key. Counts as a read.
+    pub fn type_of(&mut self, key: Key<'_>) -> Option<Type> {
+        let found = self.find_read(key)?;
+        Some(self.item(found.handle).header().kind)
+    }
+
+    /// Deletes a key; false if there was none. What is huge is freed later, in slices.
+    pub fn remove(&mut self, key: Key<'_>) -> bool {
+        match self.find(key) {
+            Some(found) => {
+                self.remove_found(key.hash, found);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The deadline of a key in Unix milliseconds (`Some(None)`: it has none). Counts as a read.
+    pub fn deadline_ms(&mut self, key: Key<'_>) -> Option<Option<u64>> {
+        let found = self.find_read(key)?;
+        Some(self.item(found.handle).expiry().map(|e| e.deadline_ms))
+    }
+
+    /// As `deadline_ms`, for a command that writes.
+    pub fn deadline_for_write(&mut self, key: Key<'_>) -> Option<Option<u64>> {
+        let found = self.find(key)?;
+        Some(self.item(found.handle).expiry().map(|e| e.deadline_ms))
+    }
+
+    /// Sets (or takes away) the deadline of a key; false if there is no such key.
+    ///
+    /// # Errors
+    /// [`DbError::OutOfMemory`]; nothing has changed then.
+    pub fn set_deadline(&mut self, key: Key<'_>, deadline_ms: Option<u64>) -> Result<bool, DbError> {
+        match self.find(key) {
+            Some(found) => self.set_deadline_found(key.hash, found, deadline_ms).map(|()| true),
+            None => Ok(false),
+        }
+    }
+
+    /// Keys of this database, including those whose deadline has passed but that were not reached yet.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shard.databases[self.index].len()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// One step of a walk over all keys (see `Table::scan` for what it guarantees): appends the keys that are alive to `visit`.
+    /// Returns the next cursor; 0: the walk is over.
+    pub fn scan(&self, cursor: u64, mut visit: impl FnMut(&Slab, Item<'_>)) -> u64 {
+        let Shard { slab, databases, seed, .. } = &*self.shard;
+        databases[self.index].table.scan(slab, &ItemHash { seed: *seed }, cursor, |h| {
+            let item = item_at(slab, h);
+            if item.deadline_ms() > self.now_ms {
+                visit(slab, item);
+            }
+        })
+    }
+
+    /// The name of a key picked uniformly from those alive.
+    pub fn random_key(&mut self, mut next_u64: impl FnMut() -> u64) -> Option<Vec<u8>> {
+        // With very many expired keys about, take an expired one rather than search for ever, as Redis does.
+        for attempt in 0..100 {
+            let Shard { slab, databases, .. } = &*self.shard;
+            let item = item_at(slab, databases[self.index].table.random(slab, &mut next_u64)?);
+            let mut name = Vec::new();
+            item.append_key(slab, &mut name);
+            if item.deadline_ms() > self.now_ms || attempt == 99 {
+                return Some(name);
+            }
+            self.find(self.key(&name));
+        }
+        None
+    }
+
+    /// Empties this database; the memory is given back later, in slices. Returns how many keys there were.
+    pub fn flush(&mut self) -> usize {
+        self.shard.detach(self.index)
+    }
+}
+
+/// Frees an item that no table names any more.
+pub(super) fn free_item(slab: &mut Slab, h: Handle) {
+    let bytes = item_at(slab, h).header().item_bytes();
+    // SAFETY: `h` was a live item until its caller took it out of the table; nobody else knows it.
+    unsafe {
+        item::release_blobs(slab, h);
+        slab.free(h, bytes);
+    }
+}

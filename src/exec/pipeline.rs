@@ -1,0 +1,262 @@
+//! One batch of requests of one client.
+//!
+//! ```text
+//! while parsing   hash of the first key → prefetch its bucket
+//! then            items of requests 0..12 → prefetch (the buckets have arrived meanwhile)
+//! for request i   items of request i + 12 → prefetch;  checks → run → effects
+//! ```
+//! Prefetches are hints: running a command looks everything up again.
+
+use super::Engine;
+use crate::base::out::Out;
+use crate::cmd::client::gate;
+use crate::cmd::ctx::{Args, Ctx, Exec, Outcome, Task};
+use crate::cmd::many::{OUT_HIGH_BYTES, SLICED_MIN_ARGS};
+use crate::cmd::spec::{Command, Flags};
+use crate::proto::errors;
+use crate::proto::resp::Carry;
+
+/// Requests whose items are fetched ahead.
+const AHEAD: usize = 12;
+
+/// A parsed request.
+#[derive(Clone, Copy)]
+pub struct Request {
+    /// `None`: there is no such command.
+    pub row: Option<&'static Command<Exec>>,
+    /// Hash of the first key; 0 without keys.
+    pub hash: u64,
+    /// Where its arguments begin in the batch's, and how many they are.
+    pub args: u32,
+    pub argc: u32,
+    /// The byte of the window behind it.
+    pub end: u32,
+}
+
+/// How far a batch came.
+pub enum End {
+    /// All requests are answered.
+    All,
+    /// Request `.0` goes on in slices.
+    Suspended(usize, Box<dyn Task>),
+    /// Request `.0` was not begun: a name it needs is held by another client's sliced command.
+    Held(usize),
+    /// Request `.0` was answered, but the client must take its replies before more are made.
+    Full(usize),
+    /// The connection closes behind the reply to the last request that was answered.
+    Close,
+}
+
+/// A reason to look twice, beside those of `client::gate`.
+const HOLDS: u8 = 128;
+
+impl Engine {
+    /// Finds the command and, if the keyspace is touched, has the bucket of its first key fetched.
+    #[inline(always)]
+    #[must_use]
+    pub fn request(&self, database: usize, args: &[&[u8]], at: usize, end: usize) -> Request {
+        let row = self.commands.find(args[0]);
+        let mut request = Request { row, hash: 0, args: narrow(at), argc: narrow(args.len()), end: narrow(end) };
+        if let Some(row) = row {
+            let first = row.keys.first();
+            if first > 0 {
+                if let Some(key) = args.get(first) {
+                    request.hash = self.shard.key(key).hash;
+                    self.shard.prefetch(database, request.hash);
+                }
+            } else if !row.subcommands.is_empty() {
+                request.row = self.commands.resolve(args);
+            }
+        }
+        request
+    }
+
+    /// Runs requests in order, until one of them ends the batch.
+    pub fn run(&mut self, me: u32, requests: &[Request], args: &[&[u8]], out: &mut Out) -> End {
+        let mut gate = self.clients.get(me).gate;
+        if !self.shard.holds.is_idle() {
+            gate |= HOLDS;
+        }
+        self.stats.commands += requests.len() as u64;
+        let mut ctx = self.ctx(me, out);
+        let database = ctx.db.index();
+        if requests.len() > 1 {
+            for request in &requests[..AHEAD.min(requests.len())] {
+                ctx.db.shard().prefetch_items(database, request.hash);
+            }
+        }
+        for (i, request) in requests.iter().enumerate() {
+            if let Some(next) = requests.get(i + AHEAD) {
+                ctx.db.shard().prefetch_items(database, next.hash);
+            }
+            let argv = &args[request.args as usize..][..request.argc as usize];
+            let Some(row) = request.row.filter(|row| row.takes(argv.len())) else {
+                refuse(&mut ctx, request.row, argv, gate);
+                continue;
+            };
+            if gate != 0 {
+                match look_twice(&mut ctx, row, argv, gate) {
+                    Verdict::Run => {}
+                    Verdict::Refused => continue,
+                    Verdict::Wait => return End::Held(i),
+                }
+            }
+            ctx.hash = request.hash;
+            let outcome = (row.run.run)(&mut ctx, argv);
+            apply_effects(&mut ctx);
+            if outcome != Outcome::Done {
+                ctx.client().last_command = row.name;
+                return match (outcome, ctx.task.take()) {
+                    (Outcome::Suspended, Some(task)) => {
+                        ctx.stats.suspended += 1;
+                        End::Suspended(i, task)
+                    }
+                    _ => End::Close,
+                };
+            }
+            if ctx.out().queued() > OUT_HIGH_BYTES {
+                return End::Full(i);
+            }
+        }
+        if let Some(row) = requests.last().and_then(|r| r.row) {
+            ctx.client().last_command = row.name;
+        }
+        End::All
+    }
+
+    /// Runs a request that arrived in pieces. `blob`: the value that was received in place. A request of very many keys takes the carry
+    /// along into its task; otherwise the caller clears it.
+    pub fn run_carried(
+        &mut self,
+        me: u32,
+        carry: &mut Carry,
+        blob: Option<dolmen_slab::BlobId>,
+        arena: &bumpalo::Bump,
+        out: &mut Out,
+    ) -> End {
+        let row = carry.arg(0).and_then(|name| self.commands.find(name));
+        let argc = carry.arg_counts().0;
+        if let Some(row) = row
+            && let Some(sliced) = &row.run.sliced
+            && argc > SLICED_MIN_ARGS
+            && row.takes(argc)
+            && self.clients.get(me).gate == 0
+        {
+            self.stats.commands += 1;
+            let mut ctx = self.ctx(me, out);
+            ctx.client().last_command = row.name;
+            crate::cmd::many::suspend(&mut ctx, std::mem::take(carry), sliced);
+            return match ctx.task.take() {
+                Some(task) => {
+                    ctx.stats.suspended += 1;
+                    End::Suspended(0, task)
+                }
+                None => End::All,
+            };
+        }
+        let mut args = bumpalo::collections::Vec::new_in(arena);
+        carry.args(&mut args);
+        if args.is_empty() {
+            return End::All;
+        }
+        let database = self.clients.get(me).database as usize;
+        let request = self.request(database, &args, 0, 0);
+        let Some(blob) = blob else {
+            return self.run(me, &[request], &args, out);
+        };
+        self.run_with_blob(me, request, &args, blob, out)
+    }
+
+    fn run_with_blob(&mut self, me: u32, request: Request, args: Args<'_>, blob: dolmen_slab::BlobId, out: &mut Out) -> End {
+        let mut gate = self.clients.get(me).gate;
+        if !self.shard.holds.is_idle() {
+            gate |= HOLDS;
+        }
+        self.stats.commands += 1;
+        let mut ctx = self.ctx(me, out);
+        ctx.blob = Some(blob);
+        ctx.hash = request.hash;
+        let end = match request.row.filter(|row| row.takes(args.len())) {
+            None => {
+                refuse(&mut ctx, request.row, args, gate);
+                End::All
+            }
+            Some(row) => match if gate == 0 { Verdict::Run } else { look_twice(&mut ctx, row, args, gate) } {
+                Verdict::Run => {
+                    (row.run.run)(&mut ctx, args);
+                    apply_effects(&mut ctx);
+                    ctx.client().last_command = row.name;
+                    End::All
+                }
+                Verdict::Refused => End::All,
+                Verdict::Wait => {
+                    ctx.blob = None;
+                    return End::Held(0);
+                }
+            },
+        };
+        if let Some(unused) = ctx.blob.take() {
+            ctx.db.shard().blob_release(unused);
+        }
+        end
+    }
+}
+
+/// Offsets in a window or a batch; windows are far below 4 GB.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "bounded by the window's size, or the argument count limit of 2^31 - 1")]
+fn narrow(n: usize) -> u32 {
+    debug_assert!(u32::try_from(n).is_ok());
+    n as u32
+}
+
+/// What a command has changed becomes visible to the rest of the server here, and nowhere else.
+#[inline(always)]
+fn apply_effects(ctx: &mut Ctx<'_>) {
+    ctx.stats.dirty += ctx.changed;
+    ctx.changed = 0;
+}
+
+enum Verdict {
+    Run,
+    Refused,
+    Wait,
+}
+
+#[cold]
+#[inline(never)]
+fn look_twice(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, reasons: u8) -> Verdict {
+    if reasons & gate::UNAUTHENTICATED != 0 && !row.flags.contains(Flags::NO_AUTH) {
+        ctx.fail(errors::NOAUTH);
+        return Verdict::Refused;
+    }
+    if reasons & HOLDS != 0 && must_wait(ctx, row, args) {
+        return Verdict::Wait;
+    }
+    Verdict::Run
+}
+
+/// Does a command name a key that a sliced command of another client holds?
+fn must_wait(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>) -> bool {
+    let writes = row.flags.contains(Flags::WRITE);
+    let database = ctx.db.index();
+    if row.keys.first() == 0 {
+        let touches = writes || row.flags.contains(Flags::READONLY);
+        return touches && ctx.db.shard().holds.blocks_unnamed(writes);
+    }
+    row.keys.positions(args.len()).any(|i| {
+        let hash = ctx.key(args[i]).hash;
+        ctx.db.shard().holds.blocks(database, hash, writes)
+    })
+}
+
+/// Answers a request that cannot run: no such command, or not this number of arguments.
+#[cold]
+#[inline(never)]
+fn refuse(ctx: &mut Ctx<'_>, row: Option<&'static Command<Exec>>, args: Args<'_>, reasons: u8) {
+    match row {
+        None => ctx.fail(errors::unknown_command(args)),
+        Some(row) if reasons & gate::UNAUTHENTICATED != 0 && !row.flags.contains(Flags::NO_AUTH) => ctx.fail(errors::NOAUTH),
+        Some(row) => ctx.fail(errors::wrong_number_of_arguments(row.name)),
+    };
+}
