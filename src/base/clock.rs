@@ -1,0 +1,137 @@
+//! The time of one event-loop turn. A worker refreshes its clock once per wake-up; everything in that turn sees the same instant, so that
+//! a command and its effects agree and nothing on the request path asks the kernel.
+//!
+//! Two readings: unix milliseconds, in which deadlines are kept (they survive a restart and come from EXPIREAT), and monotonic
+//! nanoseconds, for durations and time-outs.
+//!
+//! **When the wall clock is set back.** By up to `HOLD_MS_MAX` (a leap second, an NTP step): `unix_ms` holds still until the wall has caught
+//! up, so what had expired stays expired. By more, an operator has changed the date: `unix_ms` follows, since deadlines are absolute and a
+//! relative TTL set now would otherwise stand still for as long as the step. What was deleted stays deleted; what had not
+//! been (at most what expired in the last tick) lives until its deadline comes again. The wheel keeps its own time, which never goes
+//! back (see `db::wheel`), and a step ahead makes everything in between due at once, in slices. `mono_ns` never goes back.
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+/// A step back up to this is waited out rather than followed.
+pub const HOLD_MS_MAX: u64 = 2_000;
+
+#[derive(Clone, Copy, Debug)]
+enum Source {
+    /// The kernel's clocks; `mono_ns` counts from `origin`.
+    System { origin: Instant },
+    /// Set by hand: tests and the simulated backend.
+    Manual { unix_ms: u64, mono_ns: u64 },
+}
+
+/// Cached wall-clock and monotonic time.
+#[derive(Clone, Debug)]
+pub struct Clock {
+    unix_ms: u64,
+    /// Never decreases.
+    mono_ns: u64,
+    source: Source,
+}
+
+impl Clock {
+    /// The machine's clocks, already read once. `mono_ns` starts at 0.
+    pub fn system() -> Clock {
+        let mut c = Clock { unix_ms: 0, mono_ns: 0, source: Source::System { origin: Instant::now() } };
+        c.refresh();
+        c
+    }
+
+    /// A clock that moves only by `set_manual` and `advance_manual_ms`.
+    pub fn manual(unix_ms: u64, mono_ns: u64) -> Clock {
+        Clock { unix_ms, mono_ns, source: Source::Manual { unix_ms, mono_ns } }
+    }
+
+    /// Milliseconds since 1970 as of the last refresh, with small steps back held (see above).
+    #[inline]
+    pub fn unix_ms(&self) -> u64 {
+        self.unix_ms
+    }
+
+    /// Nanoseconds since some fixed instant as of the last refresh; never decreases.
+    #[inline]
+    pub fn mono_ns(&self) -> u64 {
+        self.mono_ns
+    }
+
+    /// Reads the source.
+    pub fn refresh(&mut self) {
+        let (wall_ms, mono_ns) = match self.source {
+            Source::System { origin } => {
+                // Before 1970 is no date a deadline can hold; 584 years of nanoseconds fit.
+                let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+                let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
+                (wall_ms, u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX))
+            }
+            Source::Manual { unix_ms, mono_ns } => (unix_ms, mono_ns),
+        };
+        self.mono_ns = self.mono_ns.max(mono_ns);
+        let held = wall_ms < self.unix_ms && self.unix_ms - wall_ms <= HOLD_MS_MAX;
+        if !held {
+            self.unix_ms = wall_ms;
+        }
+    }
+
+    /// What the next `refresh` of a manual clock reads. On a system clock a mistake of the caller, and ignored.
+    pub fn set_manual(&mut self, unix_ms: u64, mono_ns: u64) {
+        debug_assert!(matches!(self.source, Source::Manual { .. }), "a system clock cannot be set");
+        if let Source::Manual { .. } = self.source {
+            self.source = Source::Manual { unix_ms, mono_ns };
+        }
+    }
+
+    /// Moves both readings of a manual clock ahead and refreshes.
+    pub fn advance_manual_ms(&mut self, ms: u64) {
+        if let Source::Manual { unix_ms, mono_ns } = self.source {
+            self.set_manual(unix_ms.saturating_add(ms), mono_ns.saturating_add(ms.saturating_mul(1_000_000)));
+        }
+        self.refresh();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn manual_moves_only_on_refresh() {
+        let mut c = Clock::manual(1_000, 5);
+        c.set_manual(1_500, 9);
+        assert_eq!((c.unix_ms(), c.mono_ns()), (1_000, 5));
+        c.refresh();
+        assert_eq!((c.unix_ms(), c.mono_ns()), (1_500, 9));
+        c.advance_manual_ms(2);
+        assert_eq!((c.unix_ms(), c.mono_ns()), (1_502, 2_000_009));
+    }
+
+    #[test]
+    fn small_steps_back_are_held_large_ones_followed() {
+        let mut c = Clock::manual(100_000, 50);
+        c.set_manual(100_000 - HOLD_MS_MAX, 60);
+        c.refresh();
+        assert_eq!((c.unix_ms(), c.mono_ns()), (100_000, 60));
+        c.set_manual(100_001, 70);
+        c.refresh();
+        assert_eq!(c.unix_ms(), 100_001);
+        c.set_manual(100_000 - HOLD_MS_MAX, 10);
+        c.refresh();
+        assert_eq!((c.unix_ms(), c.mono_ns()), (100_000 - HOLD_MS_MAX, 70), "followed; monotonic time is not");
+        c.set_manual(u64::MAX, 71);
+        c.refresh();
+        assert_eq!(c.unix_ms(), u64::MAX);
+    }
+
+    #[test]
+    fn system_is_the_time_of_day() {
+        let mut c = Clock::system();
+        let (wall, mono) = (c.unix_ms(), c.mono_ns());
+        assert!(wall > 1_600_000_000_000, "{wall}");
+        for _ in 0..1000 {
+            c.refresh();
+        }
+        assert!(c.mono_ns() > mono);
+        assert!(c.unix_ms() + HOLD_MS_MAX >= wall);
+    }
+}
