@@ -1,6 +1,11 @@
 //! What every layer above may use: numbers, globs, hashes, clocks, output. Knows nothing of keys, commands or sockets.
 pub mod clock;
+pub mod cpu;
+pub mod glob;
 pub mod hash;
+pub mod indexed;
+pub mod int;
+pub mod log;
 pub mod out;
-pub mod paged;
+pub mod quote;
 pub mod rng;

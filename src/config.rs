@@ -1,1 +1,0 @@
-//! Configuration: one declarative table.

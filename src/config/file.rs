@@ -1,0 +1,100 @@
+//! `redis.conf`: one directive a line, Redis's quoting, `#` at the start of a line for comments.
+
+use std::fmt;
+use std::io::{self, Read};
+
+use super::table;
+use super::value::ValueError;
+use super::{Config, words};
+
+/// Longest configuration read, in bytes: a device or a mistaken path must not fill the memory.
+const TEXT_BYTES_MAX: u64 = 16 << 20;
+
+/// Why one directive was refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DirectiveError {
+    Quotes,
+    Unknown {
+        name: String,
+        closest: Option<&'static str>,
+    },
+    /// `include`.
+    Include,
+    /// A word of the command line that no directive precedes.
+    Stray,
+    Value(ValueError),
+}
+
+impl fmt::Display for DirectiveError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            DirectiveError::Quotes => f.write_str("Unbalanced quotes in configuration line"),
+            DirectiveError::Unknown { name, closest } => {
+                write!(f, "Bad directive or wrong number of arguments: there is no '{name}'")?;
+                match closest {
+                    Some(closest) => write!(f, ", did you mean '{closest}'?"),
+                    None => Ok(()),
+                }
+            }
+            DirectiveError::Include => f.write_str("include is not supported: put the directives into this file"),
+            DirectiveError::Stray => f.write_str("a value without a directive: expected --directive"),
+            DirectiveError::Value(error) => error.fmt(f),
+        }
+    }
+}
+
+/// The line that was refused.
+#[derive(Debug)]
+pub(super) struct LineError {
+    /// From 1.
+    pub number: usize,
+    /// Without the blanks around it.
+    pub text: String,
+    pub why: DirectiveError,
+}
+
+/// Reads everything, up to a limit.
+pub(super) fn read(source: &mut dyn Read) -> io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    source.take(TEXT_BYTES_MAX + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > TEXT_BYTES_MAX {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "longer than a configuration can be"));
+    }
+    Ok(text)
+}
+
+/// Applies every line of `text` in order; a later directive replaces an earlier one.
+pub(super) fn apply_text(config: &mut Config, text: &[u8]) -> Result<(), LineError> {
+    for (index, line) in text.split(|&b| b == b'\n').enumerate() {
+        let line = line.trim_ascii();
+        if line.first() == Some(&b'#') {
+            continue;
+        }
+        let applied = match words::split(line) {
+            None => Err(DirectiveError::Quotes),
+            Some(words) => match words.split_first() {
+                None => Ok(()),
+                Some((name, values)) => apply(config, name, values),
+            },
+        };
+        applied.map_err(|why| LineError {
+            number: index + 1,
+            text: String::from_utf8_lossy(line).into_owned(),
+            why,
+        })?;
+    }
+    Ok(())
+}
+
+/// Applies one directive.
+pub(super) fn apply(config: &mut Config, name: &[u8], values: &[Vec<u8>]) -> Result<(), DirectiveError> {
+    if name.eq_ignore_ascii_case(b"include") {
+        return Err(DirectiveError::Include);
+    }
+    let Some(directive) = table::find(name) else {
+        let closest = table::closest(name);
+        return Err(DirectiveError::Unknown { name: String::from_utf8_lossy(name).into_owned(), closest });
+    };
+    let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();
+    directive.apply(config, &values).map_err(DirectiveError::Value)
+}

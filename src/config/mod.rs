@@ -1,0 +1,211 @@
+//! Configuration of the server: one declarative table of directives, read from `redis.conf` syntax and from Redis's command line.
+//!
+//! Owns the names, ranges, defaults, texts and the typed [`Config`]. Does not know who uses a setting: whoever changes one at run
+//! time applies it. Paths are checked here (`dir`), nothing is opened, bound or changed.
+//!
+//! Invariant: a [`Config`] holds only values inside the ranges of [`table::DIRECTIVES`]; every field is written through the table.
+
+mod cli;
+mod file;
+mod table;
+mod value;
+mod words;
+
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+
+pub use cli::{Start, StartError, parse_command_line};
+pub use table::{DIRECTIVES, Directive, Group, Mutability, find};
+pub use value::ValueError;
+
+use crate::base::log::LogLevel;
+
+/// Every setting, in the type its user needs. Defaults come from the table.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// TCP port, 0 = no TCP.
+    pub port: u16,
+    /// Addresses to listen on; empty = no TCP.
+    pub bind: Vec<BindAddr>,
+    pub unixsocket: Option<PathBuf>,
+    /// Mode bits of the Unix socket, 0 = as the umask leaves them.
+    pub unixsocketperm: u32,
+    pub tcp_backlog: u32,
+    /// Seconds between keep-alive probes, 0 = off.
+    pub tcp_keepalive_s: u32,
+    /// Seconds after which an idle client is closed, 0 = never.
+    pub timeout_s: u32,
+    pub maxclients: u32,
+    pub databases: u32,
+    /// Empty = no password.
+    pub requirepass: Vec<u8>,
+    pub proto_max_bulk_bytes: u64,
+    pub client_query_buffer_bytes_max: u64,
+    pub client_output_buffer_limits: OutputLimits,
+    pub loglevel: LogLevel,
+    /// `None` = standard output.
+    pub logfile: Option<PathBuf>,
+    /// Absolute; the process changes to it after start.
+    pub dir: PathBuf,
+    /// Runs of the background work per second.
+    pub hz: u32,
+    /// 0 = one per CPU of the affinity mask.
+    pub workers: u32,
+    /// Microseconds a worker polls before it blocks.
+    pub spin_us: u32,
+    /// Absolute path of the file this was read from.
+    pub config_file: Option<PathBuf>,
+}
+
+impl Default for Config {
+    fn default() -> Config {
+        let mut config = Config {
+            port: 0,
+            bind: Vec::new(),
+            unixsocket: None,
+            unixsocketperm: 0,
+            tcp_backlog: 0,
+            tcp_keepalive_s: 0,
+            timeout_s: 0,
+            maxclients: 0,
+            databases: 0,
+            requirepass: Vec::new(),
+            proto_max_bulk_bytes: 0,
+            client_query_buffer_bytes_max: 0,
+            client_output_buffer_limits: OutputLimits::default(),
+            loglevel: LogLevel::Notice,
+            logfile: None,
+            dir: PathBuf::from("."),
+            hz: 0,
+            workers: 0,
+            spin_us: 0,
+            config_file: None,
+        };
+        for directive in DIRECTIVES {
+            let fits = directive.apply(&mut config, &[directive.default.as_bytes()]);
+            // `dir` fails when the directory we were started in was removed meanwhile: it stays ".".
+            assert!(fits.is_ok() || directive.name == "dir", "default of '{}': {fits:?}", directive.name);
+        }
+        config
+    }
+}
+
+impl Config {
+    /// CONFIG GET: name and value of every directive that one of `patterns` names, each once.
+    ///
+    /// As Redis: a pattern without `*`, `?` or `[` is looked up and answered in the spelling of the request; others are matched
+    /// against names and aliases by `glob(pattern, text, nocase)`.
+    pub fn get(&self, patterns: &[&[u8]], glob: fn(&[u8], &[u8], bool) -> bool) -> Vec<(String, Vec<u8>)> {
+        let mut found: Vec<(String, Vec<u8>)> = Vec::new();
+        let mut add = |name: &str, directive: &Directive| {
+            if !found.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
+                found.push((name.to_owned(), directive.get(self)));
+            }
+        };
+        for pattern in patterns {
+            if memchr::memchr3(b'*', b'?', b'[', pattern).is_none() {
+                if let (Some(directive), Ok(name)) = (find(pattern), std::str::from_utf8(pattern)) {
+                    add(name, directive);
+                }
+                continue;
+            }
+            for directive in DIRECTIVES {
+                for name in directive.names().filter(|name| glob(pattern, name.as_bytes(), true)) {
+                    add(name, directive);
+                }
+            }
+        }
+        found
+    }
+
+    /// CONFIG SET of one directive. On success the caller applies what the returned directive governs.
+    pub fn set(&mut self, name: &[u8], value: &[u8]) -> Result<&'static Directive, SetError> {
+        let directive = find(name).ok_or(SetError::Unknown)?;
+        match directive.mutability {
+            Mutability::Mutable => {}
+            Mutability::Protected => return Err(SetError::Protected),
+            Mutability::Immutable => return Err(SetError::Immutable),
+        }
+        directive.apply(self, &[value]).map_err(SetError::Value)?;
+        Ok(directive)
+    }
+
+    /// Workers to start. One, whatever the affinity mask, until more are served.
+    pub fn worker_count(&self) -> usize {
+        1
+    }
+}
+
+/// Why CONFIG SET refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SetError {
+    Unknown,
+    Immutable,
+    /// Redis's `enable-protected-configs no`: only a local operator may change it, at start.
+    Protected,
+    Value(ValueError),
+}
+
+impl SetError {
+    /// Redis's error reply for `CONFIG SET name value`, without the leading `-` and line end.
+    pub fn reply(&self, name: &[u8]) -> Vec<u8> {
+        let (before, after) = match self {
+            SetError::Unknown => ("ERR Unknown option or number of arguments for CONFIG SET - '", "'".to_owned()),
+            SetError::Immutable => (REFUSED, "') - can't set immutable config".to_owned()),
+            SetError::Protected => (REFUSED, "') - can't set protected config".to_owned()),
+            SetError::Value(error) => (REFUSED, format!("') - {error}")),
+        };
+        // An error reply is one line, whatever the client sent as a name.
+        let name = name.iter().map(|&b| if b == b'\r' || b == b'\n' { b' ' } else { b });
+        before.bytes().chain(name).chain(after.into_bytes()).collect()
+    }
+}
+
+const REFUSED: &str = "ERR CONFIG SET failed (possibly related to argument '";
+
+/// One address of `bind`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BindAddr {
+    /// Written with a leading `-`: its absence on this machine is no error.
+    pub optional: bool,
+    /// An address, a name, `*` (all of IPv4) or `::*` (all of IPv6).
+    pub host: String,
+}
+
+impl BindAddr {
+    /// The socket address for `port`. As in Redis only a host with a colon is IPv6, a name resolves to IPv4.
+    pub fn resolve(&self, port: u16) -> io::Result<SocketAddr> {
+        let host = match self.host.as_str() {
+            "*" => "0.0.0.0",
+            "::*" => "::",
+            host => host,
+        };
+        let is_v6 = host.contains(':');
+        (host, port)
+            .to_socket_addrs()?
+            .find(|address| address.is_ipv6() == is_v6)
+            .ok_or_else(|| io::Error::new(io::ErrorKind::AddrNotAvailable, format!("no address for '{host}'")))
+    }
+}
+
+/// What a client of one class may have waiting for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutputLimit {
+    /// Closed at once above this, 0 = no limit.
+    pub hard_bytes: u64,
+    /// Closed when above this for `soft_s` seconds, 0 = no limit.
+    pub soft_bytes: u64,
+    pub soft_s: u64,
+}
+
+/// `client-output-buffer-limit`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutputLimits {
+    pub normal: OutputLimit,
+    pub replica: OutputLimit,
+    pub pubsub: OutputLimit,
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,578 @@
+//! The table of directives: names, ranges, defaults, help, and how each reads and writes its field of [`Config`].
+//!
+//! Names, ranges, defaults and printed forms are those of Redis 7.2. Adding a setting is one row here and one field there.
+
+use std::borrow::Cow;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use nix::errno::Errno;
+use nix::unistd::{AccessFlags, access};
+
+use super::value::{self, ValueError};
+use super::{BindAddr, Config, OutputLimit, OutputLimits};
+use crate::base::log::LogLevel;
+
+/// One setting.
+pub struct Directive {
+    /// In lower case.
+    pub name: &'static str,
+    /// Other names with the same meaning.
+    pub aliases: &'static [&'static str],
+    pub group: Group,
+    /// As it would stand in `redis.conf`; the words of a list separated by blanks.
+    pub default: &'static str,
+    pub mutability: Mutability,
+    /// One line for `--help`.
+    pub summary: &'static str,
+    kind: Kind,
+}
+
+/// Heading under which `--help` lists a directive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Group {
+    Network,
+    Clients,
+    General,
+    Workers,
+    Persistence,
+}
+
+impl Group {
+    pub const ALL: [Group; 5] = [Group::Network, Group::Clients, Group::General, Group::Workers, Group::Persistence];
+
+    pub fn title(self) -> &'static str {
+        match self {
+            Group::Network => "Network",
+            Group::Clients => "Clients and limits",
+            Group::General => "General",
+            Group::Workers => "Workers",
+            Group::Persistence => "Persistence (not available yet)",
+        }
+    }
+}
+
+/// Whether CONFIG SET may change a directive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mutability {
+    Mutable,
+    Immutable,
+    /// Could be changed, but a client must not: it names a place in the file system.
+    Protected,
+}
+
+/// What a value is, and its way into and out of [`Config`].
+enum Kind {
+    Integer {
+        min: i64,
+        max: i64,
+        get: fn(&Config) -> i64,
+        set: fn(&mut Config, i64),
+    },
+    Octal {
+        max: u32,
+        get: fn(&Config) -> u32,
+        set: fn(&mut Config, u32),
+    },
+    Memory {
+        min: i64,
+        get: fn(&Config) -> u64,
+        set: fn(&mut Config, u64),
+    },
+    Bool {
+        get: fn(&Config) -> bool,
+        set: fn(&mut Config, bool) -> Result<(), ValueError>,
+    },
+    /// Position in `names`.
+    Enum {
+        names: &'static [&'static str],
+        get: fn(&Config) -> usize,
+        set: fn(&mut Config, usize),
+    },
+    /// One word, `what` names it in `--help`.
+    Text {
+        what: &'static str,
+        get: fn(&Config) -> Vec<u8>,
+        set: fn(&mut Config, &[u8]) -> Result<(), ValueError>,
+    },
+    /// Any number of words; a single one is split at its blanks.
+    List {
+        what: &'static str,
+        get: fn(&Config) -> Vec<u8>,
+        set: fn(&mut Config, &[&[u8]]) -> Result<(), ValueError>,
+    },
+}
+
+/// Upper end of Redis's `int` settings.
+const INT_MAX: i64 = i32::MAX as i64;
+/// Upper end of Redis's memory settings, in bytes.
+const MEMORY_BYTES_MAX: i64 = i64::MAX;
+const BIND_ADDRS_MAX: usize = 16;
+const HZ_MIN: i64 = 1;
+const HZ_MAX: i64 = 500;
+
+/// Every directive, in the order of `--help` and CONFIG GET.
+pub static DIRECTIVES: &[Directive] = &[
+    Directive {
+        name: "port",
+        aliases: &[],
+        group: Group::Network,
+        default: "6379",
+        mutability: Mutability::Mutable,
+        summary: "TCP port to listen on, 0 = no TCP",
+        kind: Kind::Integer { min: 0, max: 65535, get: |c| c.port.into(), set: |c, v| c.port = narrow(v) },
+    },
+    Directive {
+        name: "bind",
+        aliases: &[],
+        group: Group::Network,
+        default: "127.0.0.1 -::1",
+        mutability: Mutability::Mutable,
+        summary: "Addresses to listen on; '-' before one: no error if this machine lacks it; * and ::* = all",
+        kind: Kind::List { what: "<address>...", get: bind_text, set: set_bind },
+    },
+    Directive {
+        name: "unixsocket",
+        aliases: &[],
+        group: Group::Network,
+        default: "",
+        mutability: Mutability::Immutable,
+        summary: "Unix socket to listen on",
+        kind: Kind::Text {
+            what: "<path>",
+            get: |c| path_text(c.unixsocket.as_deref()),
+            set: |c, v| {
+                c.unixsocket = optional_path(v)?;
+                Ok(())
+            },
+        },
+    },
+    Directive {
+        name: "unixsocketperm",
+        aliases: &[],
+        group: Group::Network,
+        default: "0",
+        mutability: Mutability::Immutable,
+        summary: "Mode of the Unix socket, 0 = as the umask leaves it",
+        kind: Kind::Octal { max: 0o777, get: |c| c.unixsocketperm, set: |c, v| c.unixsocketperm = v },
+    },
+    Directive {
+        name: "tcp-backlog",
+        aliases: &[],
+        group: Group::Network,
+        default: "511",
+        mutability: Mutability::Immutable,
+        summary: "Connections that may wait to be accepted",
+        kind: Kind::Integer {
+            min: 0,
+            max: INT_MAX,
+            get: |c| c.tcp_backlog.into(),
+            set: |c, v| c.tcp_backlog = narrow(v),
+        },
+    },
+    Directive {
+        name: "tcp-keepalive",
+        aliases: &[],
+        group: Group::Network,
+        default: "300",
+        mutability: Mutability::Mutable,
+        summary: "Seconds between keep-alive probes, 0 = none",
+        kind: Kind::Integer {
+            min: 0,
+            max: INT_MAX,
+            get: |c| c.tcp_keepalive_s.into(),
+            set: |c, v| c.tcp_keepalive_s = narrow(v),
+        },
+    },
+    Directive {
+        name: "requirepass",
+        aliases: &[],
+        group: Group::Clients,
+        default: "",
+        mutability: Mutability::Mutable,
+        summary: "Password that clients must give (AUTH)",
+        kind: Kind::Text {
+            what: "<password>",
+            get: |c| c.requirepass.clone(),
+            set: |c, v| {
+                c.requirepass = v.to_vec();
+                Ok(())
+            },
+        },
+    },
+    Directive {
+        name: "maxclients",
+        aliases: &[],
+        group: Group::Clients,
+        default: "10000",
+        mutability: Mutability::Mutable,
+        summary: "Clients served at a time",
+        kind: Kind::Integer {
+            min: 1,
+            max: u32::MAX as i64,
+            get: |c| c.maxclients.into(),
+            set: |c, v| c.maxclients = narrow(v),
+        },
+    },
+    Directive {
+        name: "timeout",
+        aliases: &[],
+        group: Group::Clients,
+        default: "0",
+        mutability: Mutability::Mutable,
+        summary: "Seconds after which an idle client is closed, 0 = never",
+        kind: Kind::Integer { min: 0, max: INT_MAX, get: |c| c.timeout_s.into(), set: |c, v| c.timeout_s = narrow(v) },
+    },
+    Directive {
+        name: "proto-max-bulk-len",
+        aliases: &[],
+        group: Group::Clients,
+        default: "512mb",
+        mutability: Mutability::Mutable,
+        summary: "Largest argument of a request, at least 1mb",
+        kind: Kind::Memory { min: 1 << 20, get: |c| c.proto_max_bulk_bytes, set: |c, v| c.proto_max_bulk_bytes = v },
+    },
+    Directive {
+        name: "client-query-buffer-limit",
+        aliases: &[],
+        group: Group::Clients,
+        default: "1gb",
+        mutability: Mutability::Mutable,
+        summary: "Largest incomplete request of a client, at least 1mb",
+        kind: Kind::Memory {
+            min: 1 << 20,
+            get: |c| c.client_query_buffer_bytes_max,
+            set: |c, v| c.client_query_buffer_bytes_max = v,
+        },
+    },
+    Directive {
+        name: "client-output-buffer-limit",
+        aliases: &[],
+        group: Group::Clients,
+        default: "normal 0 0 0 slave 256mb 64mb 60 pubsub 32mb 8mb 60",
+        mutability: Mutability::Mutable,
+        summary: "Replies that may wait: class normal, replica or pubsub, hard limit, soft limit, its seconds; 0 = no limit",
+        kind: Kind::List {
+            what: "<class hard soft seconds>...",
+            get: |c| output_limits_text(&c.client_output_buffer_limits),
+            set: |c, words| {
+                c.client_output_buffer_limits = output_limits(c.client_output_buffer_limits, words)?;
+                Ok(())
+            },
+        },
+    },
+    Directive {
+        name: "databases",
+        aliases: &[],
+        group: Group::General,
+        default: "16",
+        mutability: Mutability::Immutable,
+        summary: "Number of databases that SELECT may name",
+        kind: Kind::Integer { min: 1, max: INT_MAX, get: |c| c.databases.into(), set: |c, v| c.databases = narrow(v) },
+    },
+    Directive {
+        name: "dir",
+        aliases: &[],
+        group: Group::General,
+        default: "./",
+        mutability: Mutability::Protected,
+        summary: "Directory to change to at start",
+        kind: Kind::Text { what: "<path>", get: |c| path_text(Some(&c.dir)), set: set_dir },
+    },
+    Directive {
+        name: "loglevel",
+        aliases: &[],
+        group: Group::General,
+        default: "notice",
+        mutability: Mutability::Mutable,
+        summary: "Least important kind of message to log",
+        kind: Kind::Enum {
+            names: &LogLevel::NAMES,
+            get: |c| c.loglevel as usize,
+            set: |c, position| c.loglevel = LogLevel::ALL[position],
+        },
+    },
+    Directive {
+        name: "logfile",
+        aliases: &[],
+        group: Group::General,
+        default: "",
+        mutability: Mutability::Immutable,
+        summary: "File to append the log to, \"\" = standard output",
+        kind: Kind::Text {
+            what: "<path>",
+            get: |c| path_text(c.logfile.as_deref()),
+            set: |c, v| {
+                c.logfile = optional_path(v)?;
+                Ok(())
+            },
+        },
+    },
+    Directive {
+        name: "hz",
+        aliases: &[],
+        group: Group::General,
+        default: "10",
+        mutability: Mutability::Mutable,
+        summary: "Runs of background work per second, kept within 1 and 500",
+        kind: Kind::Integer {
+            min: 0,
+            max: INT_MAX,
+            get: |c| c.hz.into(),
+            set: |c, v| c.hz = narrow(v.clamp(HZ_MIN, HZ_MAX)),
+        },
+    },
+    Directive {
+        name: "workers",
+        aliases: &[],
+        group: Group::Workers,
+        default: "0",
+        mutability: Mutability::Immutable,
+        summary: "Threads that serve, 0 = by CPU affinity; this version serves with one",
+        kind: Kind::Text { what: "<number>", get: |c| c.workers.to_string().into_bytes(), set: set_workers },
+    },
+    Directive {
+        name: "spin-us",
+        aliases: &[],
+        group: Group::Workers,
+        default: "0",
+        mutability: Mutability::Mutable,
+        summary: "Microseconds a worker polls before it sleeps: lower latency for more CPU",
+        kind: Kind::Integer { min: 0, max: 1000, get: |c| c.spin_us.into(), set: |c, v| c.spin_us = narrow(v) },
+    },
+    Directive {
+        name: "save",
+        aliases: &[],
+        group: Group::Persistence,
+        default: "",
+        mutability: Mutability::Mutable,
+        summary: "Snapshot schedule; only \"\" (none) is accepted",
+        kind: Kind::List {
+            what: "\"\"",
+            get: |_| Vec::new(),
+            set: |_, words| if words.is_empty() { Ok(()) } else { Err(no_persistence("save \"\"")) },
+        },
+    },
+    Directive {
+        name: "appendonly",
+        aliases: &[],
+        group: Group::Persistence,
+        default: "no",
+        mutability: Mutability::Mutable,
+        summary: "Append-only file; only no is accepted",
+        kind: Kind::Bool {
+            get: |_| false,
+            set: |_, on| if on { Err(no_persistence("appendonly no")) } else { Ok(()) },
+        },
+    },
+];
+
+/// The directive called `name`, in either case.
+pub fn find(name: &[u8]) -> Option<&'static Directive> {
+    DIRECTIVES.iter().find(|directive| directive.names().any(|known| name.eq_ignore_ascii_case(known.as_bytes())))
+}
+
+/// The directive name most like `name`, if one is near enough for a slip of the keyboard.
+pub(super) fn closest(name: &[u8]) -> Option<&'static str> {
+    const NAME_BYTES_MAX: usize = 64;
+    if name.len() > NAME_BYTES_MAX {
+        return None;
+    }
+    let name = name.to_ascii_lowercase();
+    let (distance, best) = DIRECTIVES
+        .iter()
+        .flat_map(Directive::names)
+        .map(|known| (edit_distance(&name, known.as_bytes()), known))
+        .min_by_key(|&(distance, _)| distance)?;
+    (distance <= (name.len() / 3).max(1)).then_some(best)
+}
+
+/// Insertions, deletions, replacements and swaps of neighbours that lead from `a` to `b` (optimal string alignment).
+fn edit_distance(a: &[u8], b: &[u8]) -> usize {
+    let mut before_last: Vec<usize> = Vec::new();
+    let mut last: Vec<usize> = (0..=b.len()).collect();
+    for i in 1..=a.len() {
+        let mut row = vec![i; b.len() + 1];
+        for j in 1..=b.len() {
+            let replaced = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
+            row[j] = replaced.min(last[j] + 1).min(row[j - 1] + 1);
+            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                row[j] = row[j].min(before_last[j - 2] + 1);
+            }
+        }
+        before_last = std::mem::replace(&mut last, row);
+    }
+    last[b.len()]
+}
+
+impl Directive {
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        std::iter::once(self.name).chain(self.aliases.iter().copied())
+    }
+
+    /// The value as CONFIG GET prints it.
+    pub fn get(&self, config: &Config) -> Vec<u8> {
+        match self.kind {
+            Kind::Integer { get, .. } => get(config).to_string().into_bytes(),
+            Kind::Octal { get, .. } => format!("{:o}", get(config)).into_bytes(),
+            Kind::Memory { get, .. } => get(config).to_string().into_bytes(),
+            Kind::Bool { get, .. } => (if get(config) { "yes" } else { "no" }).into(),
+            Kind::Enum { names, get, .. } => names[get(config)].into(),
+            Kind::Text { get, .. } | Kind::List { get, .. } => get(config),
+        }
+    }
+
+    /// Checks `words` and stores their value. `config` is unchanged on error.
+    pub(super) fn apply(&self, config: &mut Config, words: &[&[u8]]) -> Result<(), ValueError> {
+        if let Kind::List { set, .. } = self.kind {
+            return match words {
+                [word] => set(config, &word.split(|&b| b == b' ').filter(|part| !part.is_empty()).collect::<Vec<_>>()),
+                words => set(config, words),
+            };
+        }
+        let &[word] = words else { return Err(ValueError::Arity) };
+        match self.kind {
+            Kind::Integer { min, max, set, .. } => {
+                let number = value::integer(word)?;
+                if !(min..=max).contains(&number) {
+                    return Err(ValueError::Range { min, max });
+                }
+                set(config, number);
+                Ok(())
+            }
+            Kind::Octal { max, set, .. } => {
+                let number = value::octal(word)?;
+                if number > max {
+                    return Err(ValueError::RangeOctal { max });
+                }
+                set(config, number);
+                Ok(())
+            }
+            Kind::Memory { min, set, .. } => {
+                let bytes = value::memory(word)?;
+                if i64::try_from(bytes).map_or(true, |bytes| bytes < min) {
+                    return Err(ValueError::Range { min, max: MEMORY_BYTES_MAX });
+                }
+                set(config, bytes);
+                Ok(())
+            }
+            Kind::Bool { set, .. } => set(config, value::boolean(word)?),
+            Kind::Enum { names, set, .. } => {
+                set(config, value::one_of(word, names)?);
+                Ok(())
+            }
+            Kind::Text { set, .. } => set(config, word),
+            Kind::List { .. } => unreachable!("handled above"),
+        }
+    }
+
+    /// What to write after the name, for `--help`.
+    pub(super) fn value_form(&self) -> Cow<'static, str> {
+        match self.kind {
+            Kind::Integer { .. } => "<number>".into(),
+            Kind::Octal { .. } => "<mode>".into(),
+            Kind::Memory { .. } => "<bytes>".into(),
+            Kind::Bool { .. } => "<yes|no>".into(),
+            Kind::Enum { names, .. } => format!("<{}>", names.join("|")).into(),
+            Kind::Text { what, .. } | Kind::List { what, .. } => what.into(),
+        }
+    }
+}
+
+/// A number into the type of its field, which holds the whole range of its row.
+fn narrow<T: TryFrom<i64>>(number: i64) -> T {
+    T::try_from(number).ok().expect("the range of a directive fits its field")
+}
+
+fn no_persistence(accepted: &str) -> ValueError {
+    ValueError::Refused(format!("there is no persistence yet: only '{accepted}' is accepted").into())
+}
+
+fn set_workers(config: &mut Config, word: &[u8]) -> Result<(), ValueError> {
+    let workers = value::integer(word)?;
+    if !(0..=1).contains(&workers) {
+        return Err(ValueError::Refused("this version serves with one worker: use 1, or 0 (the default)".into()));
+    }
+    config.workers = narrow(workers);
+    Ok(())
+}
+
+fn bind_text(config: &Config) -> Vec<u8> {
+    let texts: Vec<String> =
+        config.bind.iter().map(|a| format!("{}{}", if a.optional { "-" } else { "" }, a.host)).collect();
+    texts.join(" ").into_bytes()
+}
+
+fn set_bind(config: &mut Config, words: &[&[u8]]) -> Result<(), ValueError> {
+    if words.len() > BIND_ADDRS_MAX {
+        return Err(ValueError::BindCount);
+    }
+    let address = |word: &&[u8]| {
+        let (optional, host) = match word.strip_prefix(b"-") {
+            Some(host) => (true, host),
+            None => (false, *word),
+        };
+        match std::str::from_utf8(host) {
+            Ok(host) if !host.is_empty() && !host.contains([' ', '\0']) => {
+                Ok(BindAddr { optional, host: host.to_owned() })
+            }
+            _ => Err(ValueError::Refused(format!("'{}' is not an address", String::from_utf8_lossy(word)).into())),
+        }
+    };
+    config.bind = words.iter().map(address).collect::<Result<_, _>>()?;
+    Ok(())
+}
+
+fn path_text(path: Option<&Path>) -> Vec<u8> {
+    path.map_or_else(Vec::new, |path| path.as_os_str().as_bytes().to_vec())
+}
+
+/// A path, or none for an empty word.
+fn optional_path(word: &[u8]) -> Result<Option<PathBuf>, ValueError> {
+    if word.contains(&0) {
+        return Err(ValueError::Refused("a path must not contain a NUL byte".into()));
+    }
+    Ok((!word.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(word))))
+}
+
+/// Stored as an absolute path, so that it means the same after the process has changed its directory.
+fn set_dir(config: &mut Config, word: &[u8]) -> Result<(), ValueError> {
+    let path = optional_path(word)?.ok_or(ValueError::Os(Errno::ENOENT))?;
+    let errno = |error: std::io::Error| ValueError::Os(error.raw_os_error().map_or(Errno::EIO, Errno::from_raw));
+    let path = path.canonicalize().map_err(errno)?;
+    if !path.metadata().map_err(errno)?.is_dir() {
+        return Err(ValueError::Os(Errno::ENOTDIR));
+    }
+    access(&path, AccessFlags::X_OK).map_err(ValueError::Os)?;
+    config.dir = path;
+    Ok(())
+}
+
+fn output_limits_text(limits: &OutputLimits) -> Vec<u8> {
+    // "slave" is what Redis prints, whatever name was given.
+    let text = |class: &str, l: &OutputLimit| format!("{class} {} {} {}", l.hard_bytes, l.soft_bytes, l.soft_s);
+    [text("normal", &limits.normal), text("slave", &limits.replica), text("pubsub", &limits.pubsub)]
+        .join(" ")
+        .into_bytes()
+}
+
+/// `limits` with the classes that `words` name replaced.
+fn output_limits(mut limits: OutputLimits, words: &[&[u8]]) -> Result<OutputLimits, ValueError> {
+    let (rows, rest) = words.as_chunks::<4>();
+    if !rest.is_empty() {
+        return Err(ValueError::BufferArity);
+    }
+    for [class, hard, soft, seconds] in rows {
+        let limit = match class.to_ascii_lowercase().as_slice() {
+            b"normal" => &mut limits.normal,
+            b"slave" | b"replica" => &mut limits.replica,
+            b"pubsub" => &mut limits.pubsub,
+            _ => return Err(ValueError::BufferClass),
+        };
+        let bytes = |word| value::memory(word).map_err(|_| ValueError::BufferLimit);
+        let soft_s = value::integer(seconds).ok().and_then(|s| u64::try_from(s).ok()).ok_or(ValueError::BufferLimit)?;
+        *limit = OutputLimit { hard_bytes: bytes(hard)?, soft_bytes: bytes(soft)?, soft_s };
+    }
+    Ok(limits)
+}
