@@ -7,7 +7,7 @@
 //!   ends:         3     6              end of each finished argument; the one under way lies behind the last end
 //!   line:   "$1"                       a cut header line, inline request, or the CR behind a body
 //! ```
-use super::resp::{self, Header, LINE_MAX_BYTES, Limits, ProtocolError};
+use super::resp::{self, Decode, Header, LINE_MAX_BYTES, Limits, ProtocolError};
 use crate::base::quote;
 use bumpalo::collections::Vec as ArenaVec;
 
@@ -208,7 +208,7 @@ impl Cut {
         input: &[u8],
         at: &mut usize,
         limits: &Limits,
-        decode: fn(&[u8], usize, &Limits) -> Result<Option<Header>, ProtocolError>,
+        decode: Decode,
     ) -> Result<Option<usize>, ProtocolError> {
         if self.line.is_empty()
             && let Some(Header { value, next }) = decode(input, *at, limits)?

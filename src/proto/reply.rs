@@ -244,6 +244,8 @@ impl<'a> Reply<'a> {
 mod tests {
     use super::*;
 
+    type Write<'w> = &'w dyn Fn(&mut Reply<'_>);
+
     fn written(v3: bool, write: impl FnOnce(&mut Reply<'_>)) -> Vec<u8> {
         let mut out = Out::new();
         write(&mut Reply::new(&mut out, v3));
@@ -258,7 +260,7 @@ mod tests {
 
     #[test]
     fn the_same_in_both_versions() {
-        let same: [(&dyn Fn(&mut Reply<'_>), &str); 12] = [
+        let same: [(Write, &str); 12] = [
             (&|r| r.ok(), "+OK\r\n"),
             (&|r| r.simple("PONG"), "+PONG\r\n"),
             (&|r| r.int(i64::MIN), ":-9223372036854775808\r\n"),
@@ -281,7 +283,7 @@ mod tests {
 
     #[test]
     fn different_in_resp3() {
-        let different: [(&dyn Fn(&mut Reply<'_>), [&str; 2]); 13] = [
+        let different: [(Write, [&str; 2]); 13] = [
             (&|r| r.null(), ["$-1\r\n", "_\r\n"]),
             (&|r| r.null_array(), ["*-1\r\n", "_\r\n"]),
             (&|r| r.map(60), ["*120\r\n", "%60\r\n"]),

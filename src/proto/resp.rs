@@ -146,9 +146,12 @@ pub fn parse<'a: 'b, 'b>(
 
 #[cold]
 #[inline(never)]
-fn grow<'b>(args: &mut ArenaVec<'_, &'b [u8]>, room: usize) {
+fn grow(args: &mut ArenaVec<'_, &[u8]>, room: usize) {
     args.reserve(room);
 }
+
+/// A decoder of header lines: `count_header` or `bulk_header`.
+pub(super) type Decode = fn(&[u8], usize, &Limits) -> Result<Option<Header>, ProtocolError>;
 
 /// A decoded `*` or `$` line.
 #[derive(Clone, Copy, Debug)]

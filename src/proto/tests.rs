@@ -101,7 +101,8 @@ fn command(args: &[&[u8]]) -> Vec<u8> {
 
 #[test]
 fn good_streams() {
-    let cases: [(&[u8], &[&[&[u8]]]); 14] = [
+    type Requests<'a> = &'a [&'a [&'a [u8]]];
+    let cases: [(&[u8], Requests); 14] = [
         (b"", &[]),
         (b"PING\r\n", &[&[b"PING"]]),
         (b"PING\n", &[&[b"PING"]]),
