@@ -1,1 +1,10 @@
 //! Wire protocols, sans I/O: bytes in, argument slices out; values in, bytes out.
+pub mod carry;
+mod double;
+pub mod errors;
+#[cfg(any(test, fuzzing))]
+pub mod naive;
+pub mod reply;
+pub mod resp;
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+//! Every error text of the wire, prefix included, in one place; as Redis 7.0 words them.
+
+pub const SYNTAX: &str = "ERR syntax error";
+pub const WRONGTYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
+pub const NO_SUCH_KEY: &str = "ERR no such key";
+pub const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
+pub const OUT_OF_RANGE: &str = "ERR value is out of range";
+pub const NOT_POSITIVE: &str = "ERR value is out of range, must be positive";
+pub const NOT_A_FLOAT: &str = "ERR value is not a valid float";
+pub const NAN_OR_INFINITY: &str = "ERR increment would produce NaN or Infinity";
+pub const OVERFLOW: &str = "ERR increment or decrement would overflow";
+/// DECRBY of the least 64-bit number.
+pub const DECREMENT_OVERFLOW: &str = "ERR decrement would overflow";
+pub const OFFSET_OUT_OF_RANGE: &str = "ERR offset is out of range";
+pub const INDEX_OUT_OF_RANGE: &str = "ERR index out of range";
+pub const DB_OUT_OF_RANGE: &str = "ERR DB index is out of range";
+pub const SAME_OBJECT: &str = "ERR source and destination objects are the same";
+pub const STRING_TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+pub const INVALID_CURSOR: &str = "ERR invalid cursor";
+/// EXPIRE and its kin.
+pub const EXPIRE_NX_AND_OTHERS: &str = "ERR NX and XX, GT or LT options at the same time are not compatible";
+pub const EXPIRE_GT_AND_LT: &str = "ERR GT and LT options at the same time are not compatible";
+pub const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+pub const NOAUTH: &str = "NOAUTH Authentication required.";
+/// HELLO without AUTH on a connection that needs one.
+pub const NOAUTH_HELLO: &str = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
+     <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time";
+pub const WRONGPASS: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+pub const AUTH_WITHOUT_PASSWORD: &str = "ERR AUTH <password> called without any password configured for the default user. Are you sure \
+     your configuration is correct?";
+pub const NOPROTO: &str = "NOPROTO unsupported protocol version";
+pub const PROTOCOL_VERSION: &str = "ERR Protocol version is not an integer or out of range";
+pub const CLIENT_NAME: &str = "ERR Client names cannot contain spaces, newlines or special characters.";
+pub const NO_SUCH_CLIENT: &str = "ERR No such client";
+pub const MAX_CLIENTS: &str = "ERR max number of clients reached";
+pub const LOADING: &str = "LOADING Redis is loading the dataset in memory";
+pub const EXECABORT: &str = "EXECABORT Transaction discarded because of previous errors.";
+pub const EXEC_WITHOUT_MULTI: &str = "ERR EXEC without MULTI";
+pub const DISCARD_WITHOUT_MULTI: &str = "ERR DISCARD without MULTI";
+pub const NESTED_MULTI: &str = "ERR MULTI calls can not be nested";
+pub const WATCH_INSIDE_MULTI: &str = "ERR WATCH inside MULTI is not allowed";
+pub const TIMEOUT_NOT_A_FLOAT: &str = "ERR timeout is not a float or out of range";
+pub const TIMEOUT_NEGATIVE: &str = "ERR timeout is negative";
+
+/// Bytes of a command's name, and of its arguments together, that an error quotes.
+const PREVIEW_BYTES: usize = 128;
+
+/// `command` in lower case, as in the command table.
+pub fn invalid_expire_time(command: &str) -> String {
+    format!("ERR invalid expire time in '{command}' command")
+}
+
+/// `command` in lower case; a subcommand as `container|sub`.
+pub fn wrong_number_of_arguments(command: &str) -> String {
+    format!("ERR wrong number of arguments for '{command}' command")
+}
+
+/// `args` begins with the command's name as the client sent it.
+pub fn unknown_command(args: &[&[u8]]) -> Vec<u8> {
+    let (name, rest) = args.split_first().map_or((&b""[..], &[][..]), |(name, rest)| (*name, rest));
+    let mut preview = Vec::new();
+    for arg in rest {
+        // Quotes and spaces count; the last argument may go beyond by its own.
+        if preview.len() >= PREVIEW_BYTES {
+            break;
+        }
+        let room = PREVIEW_BYTES - preview.len();
+        preview.push(b'\'');
+        preview.extend_from_slice(head(arg, room));
+        preview.extend_from_slice(b"' ");
+    }
+    [b"ERR unknown command '", head(name, PREVIEW_BYTES), b"', with args beginning with: ", &preview].concat()
+}
+
+/// `container` in any case, `sub` as the client sent it.
+pub fn unknown_subcommand(container: &str, sub: &[u8]) -> Vec<u8> {
+    let help = container.to_ascii_uppercase();
+    [b"ERR unknown subcommand '", head(sub, PREVIEW_BYTES), b"'. Try ", help.as_bytes(), b" HELP."].concat()
+}
+
+/// HELLO with an option that it does not know, or that lacks its argument.
+pub fn hello_option(option: &[u8]) -> Vec<u8> {
+    [b"ERR Syntax error in HELLO option '", option, b"'"].concat()
+}
+
+/// EXPIRE and its kin.
+pub fn unsupported_option(option: &[u8]) -> Vec<u8> {
+    [b"ERR Unsupported option ", option].concat()
+}
+
+pub(super) fn protocol(what: &[u8]) -> Vec<u8> {
+    [b"ERR Protocol error: ", what].concat()
+}
+
+pub(super) fn expected_dollar(got: u8) -> Vec<u8> {
+    protocol(&[b"expected '$', got '", &[got][..], b"'"].concat())
+}
+
+/// What C would print of `text`: up to a NUL byte, at most `max_bytes`.
+fn head(text: &[u8], max_bytes: usize) -> &[u8] {
+    let text = &text[..text.len().min(max_bytes)];
+    memchr::memchr(0, text).map_or(text, |nul| &text[..nul])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unknown(args: &[&[u8]]) -> String {
+        String::from_utf8(unknown_command(args)).unwrap()
+    }
+
+    /// As redis-server 7.0.15 answers.
+    #[test]
+    fn previews_of_unknown_commands() {
+        assert_eq!(unknown(&[b"foo"]), "ERR unknown command 'foo', with args beginning with: ");
+        assert_eq!(unknown(&[b"Foo", b"a", b""]), "ERR unknown command 'Foo', with args beginning with: 'a' '' ");
+        assert_eq!(unknown(&[b"f\0oo", b"c\0d"]), "ERR unknown command 'f', with args beginning with: 'c' ");
+        let long = [b'y'; 200];
+        for (first, rest) in [(200, ""), (128, ""), (125, ""), (124, "'z' "), (100, "'zzzzzzzzzzzzzzzzzzzzzzzzz' ")] {
+            let second: &[u8] = if first == 100 { &[b'z'; 100] } else { b"z" };
+            let text = unknown(&[&[b'x'; 130], &long[..first], second, b"w"]);
+            let (x, y) = ("x".repeat(128), "y".repeat(first.min(128)));
+            assert_eq!(text, format!("ERR unknown command '{x}', with args beginning with: '{y}' {rest}"), "{first}");
+        }
+    }
+
+    #[test]
+    fn formatted_texts() {
+        assert_eq!(unknown_subcommand("config", b"foo"), b"ERR unknown subcommand 'foo'. Try CONFIG HELP.");
+        assert_eq!(wrong_number_of_arguments("config|get"), "ERR wrong number of arguments for 'config|get' command");
+        assert_eq!(invalid_expire_time("set"), "ERR invalid expire time in 'set' command");
+        assert_eq!(hello_option(b"foo"), b"ERR Syntax error in HELLO option 'foo'");
+        assert_eq!(unsupported_option(b"foo"), b"ERR Unsupported option foo");
+        assert_eq!(expected_dollar(b'*'), b"ERR Protocol error: expected '$', got '*'");
+        assert!(!NOAUTH_HELLO.contains("  ") && !AUTH_WITHOUT_PASSWORD.contains("  "));
+    }
+}

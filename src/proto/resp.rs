@@ -1,0 +1,316 @@
+//! Requests of the Redis protocol: multibulk (`*2\r\n$3\r\nGET\r\n$1\r\nk\r\n`) and inline lines, from a window of bytes to argument
+//! slices of the same window. Stateless: a request cut by the window's end is `Incomplete` and goes to [`super::carry::Carry`], which
+//! shares the line decoders of this file, so that both accept and refuse the same bytes.
+//!
+//! Everything is validated: signs, leading zeros, overflow, CR LF after headers and bodies, limits. What a client claims is never
+//! allocated, only what has arrived. Whether a request is good, and which error a bad one is, depends on the stream alone, never on how it
+//! was cut: a header line is judged when its CR and the byte after that are there, a body's CR LF when both bytes are.
+//!
+//! This is the hottest code of the server: 1- and 2-digit numbers are decoded from one or two 4-byte loads.
+#![allow(unsafe_code)]
+use super::errors;
+use crate::base::int;
+use crate::base::quote;
+use bumpalo::collections::Vec as ArenaVec;
+use std::borrow::Cow;
+
+/// Longest inline request, and longest header line, in bytes without its line end.
+pub const LINE_MAX_BYTES: usize = 64 * 1024;
+/// Most arguments of a request before AUTH.
+pub const UNAUTHENTICATED_ARGS: u64 = 10;
+/// Longest bulk before AUTH, in bytes.
+pub const UNAUTHENTICATED_BULK_BYTES: u64 = 16 * 1024;
+/// `$0\r\n\r\n`: no argument is shorter on the wire.
+const ARG_MIN_BYTES: usize = 6;
+
+// Lengths are sums of offsets and of claimed lengths, which are at most i64::MAX each.
+const _: () = assert!(usize::BITS == 64);
+
+/// What a client may send.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Longest bulk (`proto-max-bulk-len`), in bytes; at least 100, so that it holds for every length of two digits (Redis's least is 1 MiB).
+    pub max_bulk_bytes: u64,
+    /// Before AUTH a request has at most 10 arguments of at most 16 KiB.
+    pub authenticated: bool,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { max_bulk_bytes: 512 << 20, authenticated: true }
+    }
+}
+
+/// Outcome of [`parse`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Parsed {
+    /// A whole request; the next one starts at `end`. It may have no arguments: nothing is executed or answered then.
+    Request { end: usize },
+    /// The window ends before the request does.
+    Incomplete,
+}
+
+/// What no request can start with. The connection is answered [`ProtocolError::text`] and closed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ProtocolError {
+    MultibulkLength,
+    BulkLength,
+    /// The byte where `$` was due.
+    ExpectedDollar(u8),
+    TooBigInline,
+    TooBigCount,
+    TooBigBulkHeader,
+    UnbalancedQuotes,
+    UnauthenticatedCount,
+    UnauthenticatedBulk,
+}
+
+impl ProtocolError {
+    /// The error reply's text, prefix included.
+    pub fn text(self) -> Vec<u8> {
+        errors::protocol(match self {
+            ProtocolError::MultibulkLength => b"invalid multibulk length",
+            ProtocolError::BulkLength => b"invalid bulk length",
+            ProtocolError::ExpectedDollar(byte) => return errors::expected_dollar(byte),
+            ProtocolError::TooBigInline => b"too big inline request",
+            ProtocolError::TooBigCount => b"too big mbulk count string",
+            ProtocolError::TooBigBulkHeader => b"too big bulk count string",
+            ProtocolError::UnbalancedQuotes => b"unbalanced quotes in request",
+            ProtocolError::UnauthenticatedCount => b"unauthenticated multibulk length",
+            ProtocolError::UnauthenticatedBulk => b"unauthenticated bulk length",
+        })
+    }
+}
+
+/// Parses the request that starts at `pos` and appends its arguments to `args`; an empty line, `*0` and a negative count append none.
+/// Without a request (incomplete or wrong) `args` is as it was. Arguments are slices of `buf`, except for inline ones with quotes,
+/// which lie unescaped in the arena of `args`.
+#[inline]
+pub fn parse<'a: 'b, 'b>(
+    buf: &'b [u8],
+    pos: usize,
+    limits: &Limits,
+    args: &mut ArenaVec<'a, &'b [u8]>,
+) -> Result<Parsed, ProtocolError> {
+    match buf.get(pos) {
+        Some(b'*') => {}
+        Some(_) => return parse_inline(buf, pos, args),
+        None => return Ok(Parsed::Incomplete),
+    }
+    let Header { value: count, next } = match short_header(buf, pos, b'*') {
+        Some(header) if header.value <= 10 || limits.authenticated => header,
+        _ => match count_header(buf, pos, limits)? {
+            Some(header) => header,
+            None => return Ok(Parsed::Incomplete),
+        },
+    };
+    let mut at = next;
+    // More arguments than this are not in the buffer, whatever the count says.
+    let room = count.min((buf.len() - at) / 4);
+    const { assert!(ARG_MIN_BYTES >= 4) };
+    let held = args.len();
+    if args.capacity() - held < room {
+        grow(args, room);
+    }
+    // SAFETY: `held` elements are within the allocation.
+    let mut free = unsafe { args.as_mut_ptr().add(held) };
+    for _ in 0..count {
+        let Header { value: bytes, next } = match short_header(buf, at, b'$') {
+            Some(header) => header,
+            None => match bulk_header(buf, at, limits)? {
+                Some(header) => header,
+                None => return Ok(Parsed::Incomplete),
+            },
+        };
+        if buf.len() - next < bytes + 2 {
+            return Ok(Parsed::Incomplete);
+        }
+        let end = next + bytes;
+        // SAFETY: the check above: `end + 2 <= buf.len()`, and a header's `next` is never beyond `buf`.
+        let (body, crlf) = unsafe { (buf.get_unchecked(next..end), buf.as_ptr().add(end).cast::<[u8; 2]>().read()) };
+        if crlf != *b"\r\n" {
+            return Err(ProtocolError::BulkLength);
+        }
+        // SAFETY: each argument takes ARG_MIN_BYTES or more of the bytes between `next` after the count and `buf.len()`, and this one lies in
+        // `buf`; so it is at most the `room`th, for which `args` has reserved a place.
+        unsafe {
+            free.write(body);
+            free = free.add(1);
+        }
+        at = end + 2;
+    }
+    // SAFETY: the loop wrote `count` elements behind the first `held`; `count <= room`, by the argument above.
+    unsafe { args.set_len(held + count) };
+    Ok(Parsed::Request { end: at })
+}
+
+#[cold]
+#[inline(never)]
+fn grow(args: &mut ArenaVec<'_, &[u8]>, room: usize) {
+    args.reserve(room);
+}
+
+/// A decoder of header lines: `count_header` or `bulk_header`.
+pub(super) type Decode = fn(&[u8], usize, &Limits) -> Result<Option<Header>, ProtocolError>;
+
+/// A decoded `*` or `$` line.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Header {
+    /// The count or length.
+    pub value: usize,
+    /// Where the line's successor starts; at most the buffer's length.
+    pub next: usize,
+}
+
+/// Decodes `Sd\r\n` and `Sdd\r\n` at `at`, where `S` is `sigil`. `None`: it is something else, or close to the buffer's end.
+///
+/// ```text
+///   at             at+4        x = load ^ "S0\r\n": a digit becomes 0..=9, all else that is right 0;
+///   +---+---+---+---+          rotated by one byte, it is the value if it is at most 9
+///   | S | d | CR| LF|
+///   +---+---+---+---+---+      two digits: likewise from the load at at+1
+///   | S | d | d | CR| LF|
+///   +---+---+---+---+---+
+/// ```
+#[inline(always)]
+fn short_header(buf: &[u8], at: usize, sigil: u8) -> Option<Header> {
+    if buf.len() - at < ARG_MIN_BYTES {
+        return None;
+    }
+    // SAFETY: `at + 6 <= buf.len()`, checked above; both loads end at `at + 5` or before.
+    let (one, two) = unsafe {
+        let start = buf.as_ptr().add(at);
+        (u32::from_le_bytes(start.cast::<[u8; 4]>().read()), u32::from_le_bytes(start.add(1).cast::<[u8; 4]>().read()))
+    };
+    let one = (one ^ u32::from_le_bytes([sigil, b'0', b'\r', b'\n'])).rotate_right(8);
+    if one <= 9 {
+        return Some(Header { value: one as usize, next: at + 4 });
+    }
+    let two = two ^ u32::from_le_bytes(*b"00\r\n");
+    let (tens, ones) = (two & 0xff, two >> 8);
+    // The rotation moved the sigil's byte to the top.
+    if one >> 24 == 0 && tens.wrapping_sub(1) <= 8 && ones <= 9 {
+        return Some(Header { value: (tens * 10 + ones) as usize, next: at + 5 });
+    }
+    None
+}
+
+/// A header line of any length.
+enum Line {
+    Number { value: i64, next: usize },
+    NotANumber,
+    TooLong,
+    Incomplete,
+}
+
+/// Decodes the number of the line whose first byte (a sigil, not looked at) is at `at`.
+fn number_line(buf: &[u8], at: usize) -> Line {
+    let line = &buf[at..];
+    // In one pass for what fits; 18 digits cannot overflow.
+    let (mut value, mut digits) = (0, 0);
+    while let Some(&byte) = line.get(1 + digits) {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 || digits == 18 {
+            break;
+        }
+        value = value * 10 + i64::from(digit);
+        digits += 1;
+    }
+    let canonical = digits == 1 || (digits > 1 && line[1] != b'0');
+    if canonical && line.get(1 + digits..3 + digits) == Some(b"\r\n") {
+        return Line::Number { value, next: at + digits + 3 };
+    }
+    odd_number_line(line, at)
+}
+
+/// Signs, faults, 19 digits, and lines that have not ended yet.
+#[cold]
+#[inline(never)]
+fn odd_number_line(line: &[u8], at: usize) -> Line {
+    let Some(cr) = memchr::memchr(b'\r', &line[..line.len().min(LINE_MAX_BYTES + 1)]) else {
+        return if line.len() > LINE_MAX_BYTES { Line::TooLong } else { Line::Incomplete };
+    };
+    match (line.get(cr + 1), line.get(1..cr).and_then(int::parse_i64)) {
+        (None, _) => Line::Incomplete,
+        (Some(b'\n'), Some(value)) => Line::Number { value, next: at + cr + 2 },
+        _ => Line::NotANumber,
+    }
+}
+
+/// Decodes the `*count\r\n` line at `at`, where there is a `*`; `None` if it is incomplete.
+#[inline(never)]
+pub(super) fn count_header(buf: &[u8], at: usize, limits: &Limits) -> Result<Option<Header>, ProtocolError> {
+    let (value, next) = match number_line(buf, at) {
+        Line::Number { value, next } => (value, next),
+        Line::NotANumber => return Err(ProtocolError::MultibulkLength),
+        Line::TooLong => return Err(ProtocolError::TooBigCount),
+        Line::Incomplete => return Ok(None),
+    };
+    if value > i64::from(i32::MAX) {
+        return Err(ProtocolError::MultibulkLength);
+    }
+    // A negative count is a request without arguments.
+    let value = u64::try_from(value).unwrap_or(0);
+    if value > UNAUTHENTICATED_ARGS && !limits.authenticated {
+        return Err(ProtocolError::UnauthenticatedCount);
+    }
+    Ok(Some(Header { value: usize::try_from(value).unwrap_or(0), next }))
+}
+
+/// Decodes the `$length\r\n` line at `at`; `None` if it is incomplete.
+#[inline(never)]
+pub(super) fn bulk_header(buf: &[u8], at: usize, limits: &Limits) -> Result<Option<Header>, ProtocolError> {
+    let line = number_line(buf, at);
+    let (value, next) = match line {
+        Line::TooLong => return Err(ProtocolError::TooBigBulkHeader),
+        Line::Incomplete => return Ok(None),
+        _ if buf[at] != b'$' => return Err(ProtocolError::ExpectedDollar(buf[at])),
+        Line::NotANumber => return Err(ProtocolError::BulkLength),
+        Line::Number { value, next } => (value, next),
+    };
+    match u64::try_from(value) {
+        Ok(value) if value <= limits.max_bulk_bytes => {
+            if value > UNAUTHENTICATED_BULK_BYTES && !limits.authenticated {
+                return Err(ProtocolError::UnauthenticatedBulk);
+            }
+            Ok(Some(Header { value: usize::try_from(value).unwrap_or(usize::MAX), next }))
+        }
+        _ => Err(ProtocolError::BulkLength),
+    }
+}
+
+/// The inline request at `at` without its line end, and where the next one starts; `None` if it is incomplete.
+pub(super) fn inline_line(buf: &[u8], at: usize) -> Result<Option<(&[u8], usize)>, ProtocolError> {
+    let line = &buf[at..];
+    match memchr::memchr(b'\n', &line[..line.len().min(LINE_MAX_BYTES + 1)]) {
+        Some(end) => {
+            let text = line[..end].strip_suffix(b"\r").unwrap_or(&line[..end]);
+            Ok(Some((text, at + end + 1)))
+        }
+        None if line.len() > LINE_MAX_BYTES => Err(ProtocolError::TooBigInline),
+        None => Ok(None),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn parse_inline<'a: 'b, 'b>(
+    buf: &'b [u8],
+    pos: usize,
+    args: &mut ArenaVec<'a, &'b [u8]>,
+) -> Result<Parsed, ProtocolError> {
+    let Some((line, end)) = inline_line(buf, pos)? else {
+        return Ok(Parsed::Incomplete);
+    };
+    let held = args.len();
+    let arena = args.bump();
+    let split = quote::split_each(line, |arg| match arg {
+        Cow::Borrowed(arg) => args.push(arg),
+        Cow::Owned(arg) => args.push(arena.alloc_slice_copy(&arg)),
+    });
+    if split.is_err() {
+        args.truncate(held);
+        return Err(ProtocolError::UnbalancedQuotes);
+    }
+    Ok(Parsed::Request { end })
+}
