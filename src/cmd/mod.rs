@@ -1,2 +1,3 @@
 //! (to come)
+pub mod introspect;
 pub mod spec;

@@ -207,7 +207,7 @@ impl<R> Commands<R> {
     }
 
     /// Every command, each followed by its subcommands.
-    pub fn all(&self) -> impl Iterator<Item = &'static Command<R>> + Clone {
+    pub fn all(&self) -> impl Iterator<Item = &'static Command<R>> + Clone + use<R> {
         self.rows.iter().flat_map(|row| std::iter::once(row).chain(row.subcommands))
     }
 }
