@@ -1,1 +1,3 @@
-fn main() { println!("dolmen"); }
+fn main() {
+    println!("dolmen");
+}

@@ -83,13 +83,25 @@ impl Slab {
     }
     /// Bytes that a request of `bytes` really takes.
     pub const fn class_bytes(bytes: usize) -> usize {
-        if bytes <= 16 { 16 } else if bytes <= 256 { (bytes + 7) & !7 } else { let p = (bytes - 1).ilog2(); let step = (1usize << p) / 8; (bytes + step - 1) / step * step }
+        if bytes <= 16 {
+            16
+        } else if bytes <= 256 {
+            (bytes + 7) & !7
+        } else {
+            let p = (bytes - 1).ilog2();
+            let step = (1usize << p) / 8;
+            (bytes + step - 1) / step * step
+        }
     }
     /// `bytes` in 1..=CHUNK_BYTES_MAX. Chunks of >= 64 bytes whose class is a multiple of 64 are 64-byte aligned; all are 8-byte aligned.
     pub fn alloc(&mut self, bytes: usize, _kind: Kind) -> Result<Handle, AllocError> {
         let n = Self::class_bytes(bytes);
-        if n % 64 == 0 { self.next = (self.next + 63) & !63; }
-        if self.next + n > self.end { return Err(AllocError { requested_bytes: bytes }); }
+        if n % 64 == 0 {
+            self.next = (self.next + 63) & !63;
+        }
+        if self.next + n > self.end {
+            return Err(AllocError { requested_bytes: bytes });
+        }
         let h = Handle((self.next / 8) as u32);
         self.next += n;
         self.used += n as u64;
@@ -110,7 +122,9 @@ impl Slab {
     pub fn prefetch(&self, h: Handle) {
         #[cfg(target_arch = "x86_64")]
         unsafe {
-            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(self.base.add(h.0 as usize * 8).cast());
+            std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(
+                self.base.add(h.0 as usize * 8).cast(),
+            );
         }
     }
     /// Bytes of live chunks and blobs (class sizes), exact.

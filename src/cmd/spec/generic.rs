@@ -1,0 +1,256 @@
+//! Rows of the generic group: keys of any type.
+
+use super::doc::{ArgDoc, Doc, Group, KEY, integer, one_of, pattern, string, unix_time, word};
+use super::{Categories, Flags, KeyFlags, KeySpec, Row};
+
+const GENERIC: Doc = Doc { group: Group::Generic, ..Doc::BASE };
+const FAST_READ: Flags = Flags::of(&[Flags::READONLY, Flags::FAST]);
+const FAST_WRITE: Flags = Flags::of(&[Flags::WRITE, Flags::FAST]);
+/// Of walks over the whole database.
+const WALK: Flags = Flags::of(&[Flags::READONLY, Flags::TOUCHES_ARBITRARY_KEYS]);
+
+const READ: KeyFlags = KeyFlags::of(&[KeyFlags::RO, KeyFlags::ACCESS]);
+const REMOVE: KeyFlags = KeyFlags::of(&[KeyFlags::RM, KeyFlags::DELETE]);
+/// Of commands that set or drop the deadline.
+const DEADLINE: KeyFlags = KeyFlags::of(&[KeyFlags::RW, KeyFlags::UPDATE]);
+
+/// NX, XX, GT, LT of the EXPIRE family.
+const CONDITION: ArgDoc =
+    one_of("condition", &[word("nx", "NX"), word("xx", "XX"), word("gt", "GT"), word("lt", "LT")])
+        .since("7.0.0")
+        .optional();
+const CONDITION_CAME: &[(&str, &str)] = &[("7.0.0", "New options `NX`, `XX`, `GT`, `LT`")];
+const NO_KEY_TOLD_APART: &[(&str, &str)] = &[("2.8.0", "-2 if there is no such key")];
+
+pub const DEL: Row = Row {
+    name: "del",
+    arity: -2,
+    flags: Flags::WRITE,
+    categories: Categories::KEYSPACE,
+    key_specs: &[KeySpec::every(1, REMOVE)],
+    doc: &Doc {
+        summary: "Deletes keys and counts those that existed",
+        complexity: "O(N) in the number of keys; the memory of a large value is released later, in slices",
+        args: &[KEY.multiple()],
+        tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
+        ..GENERIC
+    },
+};
+
+pub const UNLINK: Row = Row {
+    name: "unlink",
+    arity: -2,
+    flags: FAST_WRITE,
+    categories: Categories::KEYSPACE,
+    key_specs: &[KeySpec::every(1, REMOVE)],
+    doc: &Doc {
+        summary: "Deletes keys without waiting for their memory to be released",
+        since: "4.0.0",
+        complexity: "O(1) for each key; the memory of a large value is released later, in slices",
+        args: &[KEY.multiple()],
+        tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
+        ..GENERIC
+    },
+};
+
+pub const EXISTS: Row = Row {
+    name: "exists",
+    arity: -2,
+    flags: FAST_READ,
+    categories: Categories::KEYSPACE,
+    key_specs: &[KeySpec::every(1, KeyFlags::RO)],
+    doc: &Doc {
+        summary: "Counts how many of the keys exist; a key named twice counts twice",
+        complexity: "O(N) in the number of keys",
+        history: &[("3.0.3", "Takes many keys")],
+        args: &[KEY.multiple()],
+        tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
+        ..GENERIC
+    },
+};
+
+pub const TYPE: Row = Row {
+    name: "type",
+    arity: 2,
+    flags: FAST_READ,
+    categories: Categories::KEYSPACE,
+    key_specs: &[KeySpec::one(KeyFlags::RO)],
+    doc: &Doc { summary: "Names the type of the value at a key, or none", args: &[KEY], ..GENERIC },
+};
+
+pub const EXPIRE: Row = Row {
+    name: "expire",
+    arity: -3,
+    flags: FAST_WRITE,
+    categories: Categories::KEYSPACE,
+    key_specs: &[KeySpec::one(DEADLINE)],
+    doc: &Doc {
+        summary: "Lets a key expire in a number of seconds",
+        history: CONDITION_CAME,
+        args: &[KEY, integer("seconds"), CONDITION],
+        ..GENERIC
+    },
+};
+
+pub const PEXPIRE: Row = Row {
+    name: "pexpire",
+    arity: -3,
+    flags: FAST_WRITE,
+    categories: Categories::KEYSPACE,
+    key_specs: &[KeySpec::one(DEADLINE)],
+    doc: &Doc {
+        summary: "Lets a key expire in a number of milliseconds",
+        since: "2.6.0",
+        history: CONDITION_CAME,
+        args: &[KEY, integer("milliseconds"), CONDITION],
+        ..GENERIC
+    },
+};
+
+pub const EXPIREAT: Row = Row {
+    name: "expireat",
+    arity: -3,
+    flags: FAST_WRITE,
+    categories: Categories::KEYSPACE,
+    key_specs: &[KeySpec::one(DEADLINE)],
+    doc: &Doc {
+        summary: "Lets a key expire at a Unix time in seconds",
+        since: "1.2.0",
+        history: CONDITION_CAME,
+        args: &[KEY, unix_time("unix-time-seconds"), CONDITION],
+        ..GENERIC
+    },
+};
+
+pub const PEXPIREAT: Row = Row {
+    name: "pexpireat",
+    arity: -3,
+    flags: FAST_WRITE,
+    categories: Categories::KEYSPACE,
+    key_specs: &[KeySpec::one(DEADLINE)],
+    doc: &Doc {
+        summary: "Lets a key expire at a Unix time in milliseconds",
+        since: "2.6.0",
+        history: CONDITION_CAME,
+        args: &[KEY, unix_time("unix-time-milliseconds"), CONDITION],
+        ..GENERIC
+    },
+};
+
+pub const TTL: Row = Row {
+    name: "ttl",
+    arity: 2,
+    flags: FAST_READ,
+    categories: Categories::KEYSPACE,
+    key_specs: &[KeySpec::one(READ)],
+    doc: &Doc {
+        summary: "Returns the seconds until a key expires, -1 if it does not",
+        history: NO_KEY_TOLD_APART,
+        args: &[KEY],
+        tips: &["nondeterministic_output"],
+        ..GENERIC
+    },
+};
+
+pub const PTTL: Row = Row {
+    name: "pttl",
+    arity: 2,
+    flags: FAST_READ,
+    categories: Categories::KEYSPACE,
+    key_specs: &[KeySpec::one(READ)],
+    doc: &Doc {
+        summary: "Returns the milliseconds until a key expires, -1 if it does not",
+        since: "2.6.0",
+        history: NO_KEY_TOLD_APART,
+        args: &[KEY],
+        tips: &["nondeterministic_output"],
+        ..GENERIC
+    },
+};
+
+pub const EXPIRETIME: Row = Row {
+    name: "expiretime",
+    arity: 2,
+    flags: FAST_READ,
+    categories: Categories::KEYSPACE,
+    key_specs: &[KeySpec::one(READ)],
+    doc: &Doc {
+        summary: "Returns the Unix time in seconds at which a key expires, -1 if it does not",
+        since: "7.0.0",
+        args: &[KEY],
+        ..GENERIC
+    },
+};
+
+pub const PEXPIRETIME: Row = Row {
+    name: "pexpiretime",
+    arity: 2,
+    flags: FAST_READ,
+    categories: Categories::KEYSPACE,
+    key_specs: &[KeySpec::one(READ)],
+    doc: &Doc {
+        summary: "Returns the Unix time in milliseconds at which a key expires, -1 if it does not",
+        since: "7.0.0",
+        args: &[KEY],
+        ..GENERIC
+    },
+};
+
+pub const PERSIST: Row = Row {
+    name: "persist",
+    arity: 2,
+    flags: FAST_WRITE,
+    categories: Categories::KEYSPACE,
+    key_specs: &[KeySpec::one(DEADLINE)],
+    doc: &Doc { summary: "Drops the deadline of a key", since: "2.2.0", args: &[KEY], ..GENERIC },
+};
+
+pub const KEYS: Row = Row {
+    name: "keys",
+    arity: 2,
+    flags: WALK,
+    categories: Categories::of(&[Categories::KEYSPACE, Categories::DANGEROUS]),
+    key_specs: &[],
+    doc: &Doc {
+        summary: "Returns all keys that match a pattern",
+        complexity: "O(N) in the number of keys of the database, in slices",
+        args: &[pattern("pattern")],
+        tips: &["request_policy:all_shards", "nondeterministic_output_order"],
+        ..GENERIC
+    },
+};
+
+pub const SCAN: Row = Row {
+    name: "scan",
+    arity: -2,
+    flags: WALK,
+    categories: Categories::KEYSPACE,
+    key_specs: &[],
+    doc: &Doc {
+        summary: "Returns some keys and the cursor from which to continue",
+        since: "2.8.0",
+        complexity: "O(1) a call; O(N) in the number of keys for all calls until the cursor is 0 again",
+        history: &[("6.0.0", "New option `TYPE`")],
+        args: &[
+            integer("cursor"),
+            pattern("pattern").token("MATCH").optional(),
+            integer("count").token("COUNT").optional(),
+            string("type").token("TYPE").since("6.0.0").optional(),
+        ],
+        tips: &["nondeterministic_output", "request_policy:special"],
+        ..GENERIC
+    },
+};
+
+pub const RANDOMKEY: Row = Row {
+    name: "randomkey",
+    arity: 1,
+    flags: WALK,
+    categories: Categories::KEYSPACE,
+    key_specs: &[],
+    doc: &Doc {
+        summary: "Returns a key picked at random, each equally likely, or null",
+        tips: &["request_policy:all_shards", "nondeterministic_output"],
+        ..GENERIC
+    },
+};

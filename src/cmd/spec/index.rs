@@ -1,0 +1,313 @@
+//! From a command's name, in any case, to its row: one multiplication and one probe.
+//!
+//! A name of at most 8 bytes is packed into a word, whose letters are folded to lower case by setting bit 5 of every byte.
+//! The word times a multiplier, shifted, is its slot: the multiplier is searched when the index is built, so that no two
+//! names share one. Bit 5 is also set in bytes that are no letters, so the slot tells where the name has letters, and only
+//! those are folded for the comparison: exact, without looking at the name again.
+//!
+//! ```text
+//!   "GeT" ──► 0x0000_0000_0054_6547 │ 0x2020..20 ──► × mul >> shift ──► slot
+//!   slot: word 0x..0074_6567 ("get")   fold 0x..0020_2020   len 3   value
+//!   hit:  packed │ fold == word  and  3 == len
+//! ```
+//! A longer name is looked up by its first and last 8 bytes mixed into one word, then compared in full.
+
+use super::Command;
+
+/// Bit 5 of every byte: what tells lower from upper case in a letter.
+const CASE: u64 = 0x2020_2020_2020_2020;
+const WORD: usize = 8;
+
+#[derive(Clone, Copy)]
+struct Slot<T> {
+    word: u64,
+    /// Bit 5 of those bytes of `word` that are letters.
+    fold: u64,
+    /// Tells a name from the same name with zero bytes after it.
+    len: usize,
+    /// None: the slot is free.
+    value: Option<T>,
+}
+
+/// A collision-free hash table over a fixed set of words.
+struct Perfect<T> {
+    multiplier: u64,
+    shift: u32,
+    slots: Box<[Slot<T>]>,
+}
+
+impl<T: Copy> Perfect<T> {
+    fn new(entries: &[Slot<T>]) -> Perfect<T> {
+        for (i, a) in entries.iter().enumerate() {
+            let same = |b: &Slot<T>| a.word | CASE == b.word | CASE;
+            assert!(!entries[..i].iter().any(same), "two command names cannot be told apart");
+        }
+        let bits_min = (entries.len() * 2).next_power_of_two().trailing_zeros().max(1);
+        for bits in bits_min..=24 {
+            let mut seed = 0;
+            for _ in 0..512 {
+                seed = step(seed);
+                if let Some(table) = Self::place(entries, seed | 1, bits) {
+                    return table;
+                }
+            }
+        }
+        unreachable!("2^24 slots hold {} words without a collision", entries.len());
+    }
+
+    /// The table with this multiplier, unless two entries meet in a slot.
+    fn place(entries: &[Slot<T>], multiplier: u64, bits: u32) -> Option<Perfect<T>> {
+        let free = Slot { word: 0, fold: 0, len: 0, value: None };
+        let mut table = Perfect { multiplier, shift: u64::BITS - bits, slots: vec![free; 1 << bits].into() };
+        for entry in entries {
+            let at = table.at(entry.word);
+            if table.slots[at].value.is_some() {
+                return None;
+            }
+            table.slots[at] = *entry;
+        }
+        Some(table)
+    }
+
+    #[inline]
+    fn at(&self, word: u64) -> usize {
+        let hash = (word | CASE).wrapping_mul(self.multiplier);
+        #[expect(clippy::cast_possible_truncation, reason = "at most 24 bits remain after the shift")]
+        let slot = (hash >> self.shift) as usize;
+        slot
+    }
+
+    #[inline]
+    fn find(&self, word: u64, len: usize) -> Option<T> {
+        let slot = &self.slots[self.at(word)];
+        if word | slot.fold == slot.word && len == slot.len { slot.value } else { None }
+    }
+}
+
+/// The next candidate of the multiplier search (splitmix64).
+fn step(seed: u64) -> u64 {
+    let next = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let mixed = (next ^ (next >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    mixed ^ (mixed >> 27)
+}
+
+/// Names to values, case-insensitive. Built once; `T` is a row number or a reference.
+pub struct Index<T> {
+    short: Perfect<T>,
+    long: Perfect<(&'static str, T)>,
+}
+
+impl<T: Copy> Index<T> {
+    /// An index over lower-case ASCII names.
+    ///
+    /// # Panics
+    /// If a name is empty or not lower-case, or comes twice.
+    pub fn new(names: impl IntoIterator<Item = (&'static str, T)>) -> Index<T> {
+        let (mut short, mut long) = (Vec::new(), Vec::new());
+        for (name, value) in names {
+            assert!(!name.is_empty() && name.is_ascii() && name.to_ascii_lowercase() == name, "bad name {name:?}");
+            let bytes = name.as_bytes();
+            let len = bytes.len();
+            if len <= WORD {
+                let mut fold = [0; WORD];
+                for (bit, byte) in fold.iter_mut().zip(bytes) {
+                    *bit = if byte.is_ascii_alphabetic() { 0x20 } else { 0 };
+                }
+                short.push(Slot { word: pack(bytes), fold: u64::from_le_bytes(fold), len, value: Some(value) });
+            } else {
+                long.push(Slot { word: mix(bytes), fold: 0, len, value: Some((name, value)) });
+            }
+        }
+        Index { short: Perfect::new(&short), long: Perfect::new(&long) }
+    }
+
+    /// The value of `name` in any case.
+    #[inline]
+    pub fn find(&self, name: &[u8]) -> Option<T> {
+        if name.len() <= WORD { self.find_word(pack(name), name.len()) } else { self.find_long(name) }
+    }
+
+    /// The same for a caller that has the name in a register: `word` is little-endian, zero beyond `len`, which is at
+    /// most 8.
+    #[inline]
+    pub fn find_word(&self, word: u64, len: usize) -> Option<T> {
+        self.short.find(word, len)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_long(&self, name: &[u8]) -> Option<T> {
+        let (known, value) = self.long.find(mix(name), name.len())?;
+        known.as_bytes().eq_ignore_ascii_case(name).then_some(value)
+    }
+}
+
+/// At most 8 bytes as a little-endian word, zero beyond them. The halves of a name of 4 or more overlap, so that no byte
+/// outside the name is read and there is no loop.
+#[inline]
+fn pack(name: &[u8]) -> u64 {
+    if let (Some(head), Some(tail)) = (name.first_chunk::<4>(), name.last_chunk::<4>()) {
+        let (head, tail) = (u32::from_le_bytes(*head), u32::from_le_bytes(*tail));
+        return u64::from(head) | u64::from(tail) << (8 * (name.len() - 4));
+    }
+    match *name {
+        [a, b, c] => u64::from(a) | u64::from(b) << 8 | u64::from(c) << 16,
+        [a, b] => u64::from(a) | u64::from(b) << 8,
+        [a] => u64::from(a),
+        _ => 0,
+    }
+}
+
+/// The first and the last 8 bytes of a longer name, folded, in one word. Two halves that swap do not cancel out.
+fn mix(name: &[u8]) -> u64 {
+    let half = |chunk: Option<&[u8; WORD]>| chunk.map_or(0, |bytes| u64::from_le_bytes(*bytes) | CASE);
+    let (head, tail) = (half(name.first_chunk()), half(name.last_chunk()));
+    // The case bit is set in any word that is compared, so that `| CASE` on lookup changes nothing.
+    (head.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ tail) | CASE
+}
+
+/// The command table with its index.
+pub struct Commands<R: 'static> {
+    rows: &'static [Command<R>],
+    index: Index<&'static Command<R>>,
+}
+
+impl<R> Commands<R> {
+    /// # Panics
+    /// If two rows have one name.
+    pub fn new(rows: &'static [Command<R>]) -> Commands<R> {
+        Commands { rows, index: Index::new(rows.iter().map(|row| (row.name, row))) }
+    }
+
+    pub fn rows(&self) -> &'static [Command<R>] {
+        self.rows
+    }
+
+    /// The command called `name` in any case, subcommands not considered.
+    #[inline]
+    pub fn find(&self, name: &[u8]) -> Option<&'static Command<R>> {
+        self.index.find(name)
+    }
+
+    /// The command or subcommand with this full name: `get`, `config|get`.
+    pub fn find_full(&self, name: &[u8]) -> Option<&'static Command<R>> {
+        match name.iter().position(|&byte| byte == b'|') {
+            None => self.find(name),
+            Some(bar) => self.find(&name[..bar])?.subcommand(&name[bar + 1..]),
+        }
+    }
+
+    /// The command that `argv` calls: the subcommand if the command has any and one is given.
+    pub fn resolve(&self, argv: &[&[u8]]) -> Option<&'static Command<R>> {
+        let command = self.find(argv.first()?)?;
+        match argv.get(1) {
+            Some(name) if !command.subcommands.is_empty() => command.subcommand(name),
+            _ => Some(command),
+        }
+    }
+
+    /// Every command, each followed by its subcommands.
+    pub fn all(&self) -> impl Iterator<Item = &'static Command<R>> + Clone + use<R> {
+        self.rows.iter().flat_map(|row| std::iter::once(row).chain(row.subcommands))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn linear<T: Copy>(names: &[(&'static str, T)], name: &[u8]) -> Option<T> {
+        names.iter().find(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name)).map(|&(_, value)| value)
+    }
+
+    /// Names of every length, with bytes that are no letters, next to names that differ from them in one bit.
+    const NAMES: [&str; 22] = [
+        "get",
+        "set",
+        "ge",
+        "g",
+        "sort_ro",
+        "sort_r0",
+        "a-b",
+        "a1",
+        "a11",
+        "setnx",
+        "getset",
+        "flushall",
+        "flush",
+        "expiretime",
+        "pexpiretime",
+        "georadiusbymember",
+        "georadiusbymember_ro",
+        "abcdefgh",
+        "abcdefghi",
+        "8",
+        "zz",
+        "aaaaaaaaaaaaaaaa",
+    ];
+
+    fn sample() -> (Vec<(&'static str, usize)>, Index<usize>) {
+        let names: Vec<_> = NAMES.iter().copied().zip(0..).collect();
+        let index = Index::new(names.clone());
+        (names, index)
+    }
+
+    #[test]
+    fn near_misses_miss() {
+        let (_, index) = sample();
+        for name in [b"get\0".as_slice(), b"", b"\0", b"ge\x54 ", b"GET ", b"a\x0db", b"a\x11", b"sort\x7fro", b"geu"] {
+            assert_eq!(index.find(name), None, "{name:?}");
+        }
+        assert_eq!(index.find(b"SORT_RO"), Some(4));
+        assert_eq!(index.find_word(0x0054_6547, 3), Some(0));
+    }
+
+    #[test]
+    fn three_hundred_names_fit() {
+        let names: Vec<(&'static str, u32)> =
+            (0..300).map(|i| (&*String::leak(format!("{:x}cmd{}", i * 7919, i % 10)), i)).collect();
+        let index = Index::new(names.clone());
+        assert!(names.iter().all(|(name, i)| index.find(name.to_ascii_uppercase().as_bytes()) == Some(*i)));
+        assert!(index.short.slots.len() <= 1 << 14);
+    }
+
+    #[test]
+    fn empty_index_finds_nothing() {
+        let index: Index<u8> = Index::new([]);
+        assert!(index.find(b"get").is_none() && index.find(b"a long name").is_none() && index.find(b"").is_none());
+    }
+
+    #[test]
+    #[should_panic(expected = "cannot be told apart")]
+    fn a_name_comes_once() {
+        Index::new([("get", 1), ("set", 2), ("get", 3)]);
+    }
+
+    proptest! {
+        #[test]
+        fn agrees_with_a_linear_search_on_any_bytes(name in proptest::collection::vec(any::<u8>(), 0..24)) {
+            let (names, index) = sample();
+            prop_assert_eq!(index.find(&name), linear(&names, &name));
+        }
+
+        #[test]
+        fn agrees_with_a_linear_search_near_the_names(
+            which in 0..NAMES.len(), case in any::<u32>(), flip in proptest::option::of((0usize..24, 0u32..8)),
+            cut in proptest::option::of(0usize..24), tail in "[a-z\\x00_ ]{0,2}",
+        ) {
+            let (names, index) = sample();
+            let mut name: Vec<u8> = NAMES[which].bytes().enumerate()
+                .map(|(i, byte)| if case >> i & 1 == 1 { byte.to_ascii_uppercase() } else { byte }).collect();
+            name.extend(tail.bytes());
+            if let Some(cut) = cut { name.truncate(cut); }
+            if let Some((at, bit)) = flip && let Some(byte) = name.get_mut(at) { *byte ^= 1 << bit; }
+            prop_assert_eq!(index.find(&name), linear(&names, &name));
+            if name.len() <= 8 {
+                let mut word = [0; 8];
+                word[..name.len()].copy_from_slice(&name);
+                prop_assert_eq!(pack(&name), u64::from_le_bytes(word));
+            }
+        }
+    }
+}
