@@ -1,0 +1,477 @@
+//! The chunk allocator: heaps (one a class and kind), their active spans and bins of partial spans.
+//!
+//! Owns the chunk region and its metadata. Must not know blobs, nor what callers keep in a chunk.
+//!
+//! A heap allocates from one *active* span, from one word of its live bits at a time, lowest address first. The live bits are the
+//! only record of what is free (nothing is written into freed chunks), so a double free is detected exactly, live chunks can be
+//! enumerated for evacuation, and pages above a span's frontier stay untouched.
+//!
+//! Invariants:
+//! - `span.live` = number of set live bits of the span; `heap.live` = sum over its spans; `used_bytes` = sum of live times class size.
+//! - A span with a free chunk is active, sealed, or listed in the bin of its heap that its fill selects; a span without live chunks is
+//!   clean or in `empty` (or still active).
+//! - `heap.mask` covers chunks of the current word below the frontier only; without active span it is 0 and `heap.word` is 0.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::ptr::NonNull;
+
+use crate::class::{self, CLASSES, UNIT_BYTES};
+use crate::handle::{Handle, Kind};
+use crate::region::{Commit, Mapping, PAGE_BYTES, Table};
+use crate::span::{self, BITMAP_WORDS, SPAN_BYTES, SPAN_UNITS, SPAN_UNITS_LOG2, SpanList, SpanMeta, State};
+
+/// Heaps: class times two, plus kind.
+pub(crate) const HEAPS: usize = CLASSES * 2;
+const _: () = assert!(HEAPS <= u8::MAX as usize);
+
+/// Bins of a heap, by fill: bin 0 holds spans under a quarter full, 3 those over three quarters, and `CRUMBS` those with so few
+/// holes that filling them would cost a slow path every few allocations; they are used only while evacuating and as last resort.
+pub(crate) const CRUMBS: usize = 4;
+pub(crate) const BINS: usize = 5;
+
+/// Chunk region: at most what 32 bits of 8 bytes reach.
+const REGION_BYTES_MAX: usize = (u32::MAX as usize + 1) * UNIT_BYTES;
+/// Least region that is useful (when address space is short).
+const REGION_BYTES_MIN: usize = 64 << 20;
+/// Least step of committing.
+const COMMIT_BYTES_MIN: usize = 1 << 20;
+
+/// Heap of one class and kind: what the fast paths need, one cache line.
+///
+/// ```text
+///  0           8         12        16         20         24          28        32
+/// ┌───────────┬─────────┬─────────┬──────────┬──────────┬───────────┬─────────┐
+/// │ mask      │ word    │ span    │ first    │ units    │ reciprocal│ live    │
+/// ├───────────┼─────────┼─────────┼──────────┼──────────┼───────────┴─────────┤ 64
+/// │ fronted   │ bytes   │ spans   │ capacity │ evacuating          │ padding   │
+/// └───────────┴─────────┴─────────┴──────────┴─────────────────────────────────┘
+/// ```
+#[repr(C, align(64))]
+pub(crate) struct Heap {
+    /// Chunks of the current word that may be handed out (if not live).
+    mask: u64,
+    /// Current word, as index into the live bits of all spans. 0 (a word of the unused span 0) without active span.
+    word: u32,
+    /// Active span, 0 = none.
+    pub(crate) span: u32,
+    /// Handle of chunk 0 of the current word.
+    first: u32,
+    /// Chunk size in units.
+    units: u32,
+    /// For `class::divide`.
+    reciprocal: u32,
+    /// Live chunks.
+    pub(crate) live: u32,
+    /// Chunks below the frontiers of its spans: what its resident pages could hold.
+    pub(crate) fronted: u64,
+    /// Chunk size in bytes.
+    pub(crate) bytes: u32,
+    /// Spans it owns.
+    pub(crate) spans: u32,
+    /// Chunks a span.
+    pub(crate) capacity: u32,
+    /// Sealed spans.
+    pub(crate) evacuating: u32,
+}
+
+const _: () = assert!(size_of::<Heap>() == 64);
+
+impl Heap {
+    const fn new(class: usize) -> Heap {
+        #[expect(clippy::cast_possible_truncation, reason = "at most 16384")]
+        let (bytes, capacity) = (class::bytes(class) as u32, class::capacity(class) as u32);
+        Heap {
+            mask: 0,
+            word: 0,
+            span: 0,
+            first: 0,
+            units: bytes / 8,
+            reciprocal: class::reciprocal(class),
+            live: 0,
+            fronted: 0,
+            bytes,
+            spans: 0,
+            capacity,
+            evacuating: 0,
+        }
+    }
+}
+
+/// Index of a heap.
+#[inline(always)]
+pub(crate) fn heap_of(class: usize, kind: Kind) -> usize {
+    class * 2 + kind as usize
+}
+
+/// Kind that a heap serves.
+pub(crate) fn kind_of(heap: usize) -> Kind {
+    if heap.is_multiple_of(2) { Kind::Item } else { Kind::Interior }
+}
+
+/// All chunks of a slab.
+pub(crate) struct Chunks {
+    pub(crate) heaps: [Heap; HEAPS],
+    /// Live bits: `BITMAP_WORDS` a span.
+    pub(crate) live: Table<u64>,
+    pub(crate) metas: Table<SpanMeta>,
+    /// The memory itself; fixed for life.
+    region: Mapping,
+    commit: Commit,
+    /// Partial spans; boxed because only slow paths read them.
+    pub(crate) bins: Box<[[SpanList; BINS]; HEAPS]>,
+    /// Spans without live chunk, pages resident; most recently emptied first, stamps descending.
+    pub(crate) empty: SpanList,
+    /// Released spans.
+    pub(crate) clean: SpanList,
+    /// Class sizes of live chunks, in bytes.
+    pub(crate) used_bytes: u64,
+    /// Pages that may be resident: sum of `touched_pages`.
+    pub(crate) resident_pages: u64,
+    /// Slab clock, set by `release`.
+    pub(crate) now_ms: u32,
+    /// Next heap whose idle active span `release` retires.
+    pub(crate) idle_heap: usize,
+}
+
+impl Chunks {
+    pub(crate) fn new(reserve_bytes: usize) -> io::Result<Chunks> {
+        let bytes = reserve_bytes.min(REGION_BYTES_MAX).max(2 * SPAN_BYTES);
+        let region = Mapping::reserve(bytes, bytes.min(REGION_BYTES_MIN))?;
+        let spans = region.bytes() / SPAN_BYTES;
+        Ok(Chunks {
+            heaps: std::array::from_fn(|heap| Heap::new(heap / 2)),
+            live: Table::reserve(spans * BITMAP_WORDS, spans * BITMAP_WORDS)?,
+            metas: Table::reserve(spans, spans)?,
+            region,
+            commit: Commit::new(COMMIT_BYTES_MIN),
+            bins: Box::new([[SpanList::default(); BINS]; HEAPS]),
+            empty: SpanList::default(),
+            clean: SpanList::default(),
+            used_bytes: 0,
+            resident_pages: 0,
+            now_ms: 0,
+            idle_heap: 0,
+        }
+        .with_span_zero())
+    }
+
+    /// Span 0 exists (its live bits back heaps without active span) but is never used.
+    fn with_span_zero(mut self) -> Chunks {
+        assert!(
+            self.live.grow_to(BITMAP_WORDS) && self.metas.grow_to(1),
+            "the first page of metadata cannot be committed"
+        );
+        self
+    }
+
+    /// Address of a handle: inside the region for every handle this allocator gave out.
+    #[inline(always)]
+    pub(crate) fn ptr(&self, handle: Handle) -> NonNull<u8> {
+        let address = self.region.base().as_ptr().wrapping_add(handle.bits() as usize * UNIT_BYTES);
+        // SAFETY: base is a user-space address and the offset is below 32 GiB, so the sum does not wrap around to null.
+        unsafe { NonNull::new_unchecked(address) }
+    }
+
+    /// A chunk of the heap, lowest address of its current word first.
+    #[inline(always)]
+    pub(crate) fn alloc(&mut self, heap: usize) -> Option<Handle> {
+        assert!(heap < HEAPS);
+        match self.take(heap) {
+            Some(handle) => Some(handle),
+            None => self.alloc_slow(heap),
+        }
+    }
+
+    #[inline(always)]
+    fn take(&mut self, heap: usize) -> Option<Handle> {
+        let heap = &mut self.heaps[heap];
+        // SAFETY: `heap.word` is word 0, or a word of the active span, whose metadata was committed before it became active.
+        let word = unsafe { self.live.get_unchecked_mut(heap.word as usize) };
+        let free = heap.mask & !*word;
+        if free == 0 {
+            return None;
+        }
+        let bit = free.trailing_zeros();
+        *word |= 1 << bit;
+        // SAFETY: `heap.span` is an active span here (mask is 0 without one); spans in use are below `metas.len()`.
+        unsafe { self.metas.get_unchecked_mut(heap.span as usize) }.live += 1;
+        heap.live += 1;
+        self.used_bytes += u64::from(heap.bytes);
+        let handle = Handle::from_bits(heap.first + bit * heap.units);
+        if cfg!(debug_assertions) {
+            self.scribble(handle, 0xA5);
+        }
+        Some(handle)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn alloc_slow(&mut self, heap: usize) -> Option<Handle> {
+        if self.refill(heap) { self.take(heap) } else { None }
+    }
+
+    /// Frees a chunk, whatever its class: the span knows.
+    ///
+    /// # Safety
+    /// Nobody uses the chunk's memory afterwards.
+    ///
+    /// # Panics
+    /// When no live chunk starts there.
+    #[inline(always)]
+    pub(crate) unsafe fn free(&mut self, handle: Handle) {
+        let span = handle.bits() >> SPAN_UNITS_LOG2;
+        let meta = &mut self.metas[span as usize];
+        // SAFETY: a span's heap is set by `open` from an index below HEAPS; unused spans have heap 0.
+        let heap = unsafe { self.heaps.get_unchecked_mut(usize::from(meta.heap)) };
+        let offset = handle.bits() & (SPAN_UNITS - 1);
+        let index = class::divide(offset, heap.reciprocal);
+        debug_assert_eq!(index * heap.units as usize, offset as usize, "no chunk starts at {handle:?}");
+        // The unused tail of a span can reach past its bitmap for 16- and 24-byte chunks; masking stays within this span's words,
+        // whose bits for such places are never set.
+        let in_span = index / 64 % BITMAP_WORDS;
+        // SAFETY: `span < metas.len()` was asserted by the index above, and live bits are committed before metadata.
+        let word = unsafe { self.live.get_unchecked_mut(span as usize * BITMAP_WORDS + in_span) };
+        let bit = 1 << (index % 64);
+        if *word & bit == 0 {
+            not_live(handle);
+        }
+        *word &= !bit;
+        meta.summary |= 1 << in_span;
+        meta.live -= 1;
+        heap.live -= 1;
+        self.used_bytes -= u64::from(heap.bytes);
+        if meta.live < meta.live_low {
+            self.file(span);
+        }
+    }
+
+    /// Overwrites a chunk, so that debug builds notice uses of stale or uninitialised memory.
+    fn scribble(&mut self, handle: Handle, byte: u8) {
+        let bytes = self.chunk_bytes(handle);
+        // SAFETY: called for a chunk just handed out (not yet seen by the caller) or about to be freed (no longer used).
+        unsafe { self.ptr(handle).write_bytes(byte, bytes) };
+    }
+
+    /// As [`Chunks::free`], after overwriting the chunk in debug builds.
+    ///
+    /// # Safety
+    /// As for [`Chunks::free`].
+    #[inline(always)]
+    pub(crate) unsafe fn free_scribbled(&mut self, handle: Handle) {
+        if cfg!(debug_assertions) && self.is_live(handle) {
+            self.scribble(handle, 0xDD);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.free(handle) }
+    }
+
+    /// Chunk size of the span that a handle points into.
+    pub(crate) fn chunk_bytes(&self, handle: Handle) -> usize {
+        let meta = &self.metas[(handle.bits() >> SPAN_UNITS_LOG2) as usize];
+        self.heaps[usize::from(meta.heap)].bytes as usize
+    }
+
+    /// Whether a live chunk starts at a handle; any bits are allowed.
+    pub(crate) fn is_live(&self, handle: Handle) -> bool {
+        let span = (handle.bits() >> SPAN_UNITS_LOG2) as usize;
+        if span >= self.metas.len() {
+            return false;
+        }
+        let heap = &self.heaps[usize::from(self.metas[span].heap)];
+        let offset = handle.bits() & (SPAN_UNITS - 1);
+        let index = class::divide(offset, heap.reciprocal);
+        index < heap.capacity as usize
+            && index * heap.units as usize == offset as usize
+            && self.live[span * BITMAP_WORDS + index / 64] >> (index % 64) & 1 == 1
+    }
+
+    /// Finds the heap a word with a free chunk. False: no memory.
+    fn refill(&mut self, heap: usize) -> bool {
+        loop {
+            if self.heaps[heap].span != 0 {
+                if self.next_word(heap) {
+                    return true;
+                }
+                self.retire(heap);
+            }
+            let Some(span) = self.find_span(heap) else { return false };
+            self.activate(heap, span);
+        }
+    }
+
+    /// Moves to the lowest word of the active span that has a free chunk, advancing the frontier if none has.
+    fn next_word(&mut self, heap: usize) -> bool {
+        let span = self.heaps[heap].span;
+        loop {
+            let meta = &mut self.metas[span as usize];
+            let summary = meta.summary;
+            if summary == 0 {
+                if !self.advance_frontier(heap) {
+                    return false;
+                }
+                continue;
+            }
+            let in_span = summary.trailing_zeros() as usize;
+            let mask = span::frontier_mask(usize::from(meta.frontier), in_span);
+            let word = span as usize * BITMAP_WORDS + in_span;
+            if mask & !self.live[word] == 0 {
+                meta.summary &= !(1 << in_span);
+                continue;
+            }
+            let heap = &mut self.heaps[heap];
+            heap.mask = mask;
+            #[expect(
+                clippy::cast_possible_truncation,
+                reason = "at most 2^19 spans of 32 words, 64 chunks of 2^11 units a word"
+            )]
+            {
+                heap.word = word as u32;
+                heap.first = (span << SPAN_UNITS_LOG2) + in_span as u32 * 64 * heap.units;
+            }
+            return true;
+        }
+    }
+
+    /// Hands the active span about one more page of chunks. False: it has them all.
+    fn advance_frontier(&mut self, heap: usize) -> bool {
+        let Heap { span, bytes, capacity, ref mut fronted, .. } = self.heaps[heap];
+        let (bytes, capacity) = (bytes as usize, capacity as usize);
+        let meta = &mut self.metas[span as usize];
+        let old = usize::from(meta.frontier);
+        if old == capacity {
+            return false;
+        }
+        // A page at a time, so that `touched_pages` is what is resident indeed; within one word of live bits.
+        let new = (old + (PAGE_BYTES / bytes).max(1)).min((old / 64 + 1) * 64).min(capacity);
+        *fronted += (new - old) as u64;
+        meta.frontier = u16::try_from(new).expect("at most 2048 chunks a span");
+        meta.summary |= 1 << (old / 64);
+        let touched = span::pages(new * bytes).max(meta.touched_pages);
+        self.resident_pages += u64::from(touched - meta.touched_pages);
+        meta.touched_pages = touched;
+        true
+    }
+
+    /// Takes the active span away from the heap and files it by its fill.
+    pub(crate) fn retire(&mut self, heap: usize) {
+        let heap = &mut self.heaps[heap];
+        let span = std::mem::take(&mut heap.span);
+        (heap.mask, heap.word, heap.first) = (0, 0, 0);
+        self.file(span);
+    }
+
+    /// Files a span of whatever state where its fill says: a bin, the full ones, or the empty ones. Also the slow path of `free`.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn file(&mut self, span: u32) {
+        let meta = &mut self.metas[span as usize];
+        let heap = usize::from(meta.heap);
+        let SpanMeta { live, state, bin, capacity, .. } = *meta;
+        if state == State::Listed {
+            self.bins[heap][usize::from(bin)].remove(&mut self.metas, span);
+        }
+        let meta = &mut self.metas[span as usize];
+        if live == capacity {
+            (meta.state, meta.live_low) = (State::Full, capacity);
+            return;
+        }
+        if live == 0 {
+            (meta.state, meta.live_low, meta.stamp_ms) = (State::Empty, 0, self.now_ms);
+            self.heaps[heap].spans -= 1;
+            self.heaps[heap].fronted -= u64::from(meta.frontier);
+            self.empty.push_front(&mut self.metas, span);
+            return;
+        }
+        let quarter = capacity / 4;
+        let crumbs_low = capacity - (capacity / 32).max(1) + 1;
+        let (bin, live_low) = match live {
+            live if live >= crumbs_low => (CRUMBS, crumbs_low),
+            live if live >= quarter * 3 => (3, quarter * 3),
+            live if live >= quarter * 2 => (2, quarter * 2),
+            live if live >= quarter => (1, quarter),
+            _ => (0, 1),
+        };
+        (meta.state, meta.live_low) = (State::Listed, live_low);
+        meta.bin = bin as u8;
+        self.bins[heap][bin].push_front(&mut self.metas, span);
+    }
+
+    /// A span for the heap to allocate from: the fullest partial one that has some room, else an empty one, else whatever is left.
+    fn find_span(&mut self, heap: usize) -> Option<u32> {
+        let bins = self.bins[heap];
+        let unlist = |this: &mut Chunks, bin: usize| {
+            this.bins[heap][bin].pop_front(&mut this.metas).expect("the bin is not empty")
+        };
+        if let Some(bin) = (0..CRUMBS).rev().find(|&bin| !bins[bin].is_empty()) {
+            return Some(unlist(self, bin));
+        }
+        if self.heaps[heap].evacuating > 0 && !bins[CRUMBS].is_empty() {
+            return Some(unlist(self, CRUMBS));
+        }
+        if let Some(span) = self.unused_span() {
+            self.open(heap, span);
+            return Some(span);
+        }
+        (!bins[CRUMBS].is_empty()).then(|| unlist(self, CRUMBS))
+    }
+
+    /// A span without live chunk: hot ones first, then released ones, then new ones.
+    fn unused_span(&mut self) -> Option<u32> {
+        if let Some(span) = self.empty.pop_front(&mut self.metas).or_else(|| self.clean.pop_front(&mut self.metas)) {
+            return Some(span);
+        }
+        let span = self.metas.len();
+        let end = (span + 1) * SPAN_BYTES;
+        // Live bits before metadata: `free` relies on it.
+        let room = self.commit.ensure(&self.region, end)
+            && self.live.grow_to((span + 1) * BITMAP_WORDS)
+            && self.metas.grow_to(span + 1);
+        room.then(|| u32::try_from(span).expect("at most 2^19 spans"))
+    }
+
+    /// Makes an unused span one of the heap.
+    fn open(&mut self, heap: usize, span: u32) {
+        let Heap { bytes, capacity, ref mut spans, ref mut fronted, .. } = self.heaps[heap];
+        let meta = &mut self.metas[span as usize];
+        debug_assert!(meta.live == 0 && matches!(meta.state, State::Clean | State::Empty));
+        // Pages still resident from its last use serve at once.
+        let frontier = (usize::from(meta.touched_pages) * PAGE_BYTES / bytes as usize).min(capacity as usize);
+        *spans += 1;
+        *fronted += frontier as u64;
+        meta.capacity = u16::try_from(capacity).expect("at most 2048 chunks a span");
+        meta.frontier = u16::try_from(frontier).expect("at most 2048 chunks a span");
+        meta.summary = span::frontier_summary(frontier);
+        meta.heap = u8::try_from(heap).expect("fewer than 256 heaps");
+    }
+
+    fn activate(&mut self, heap: usize, span: u32) {
+        let meta = &mut self.metas[span as usize];
+        (meta.state, meta.live_low, meta.stuck) = (State::Active, 0, 0);
+        self.heaps[heap].span = span;
+    }
+
+    /// Gives the resident pages of an empty span back. The span is in no list.
+    pub(crate) fn discard(&mut self, span: u32) {
+        let meta = &mut self.metas[span as usize];
+        debug_assert!(meta.live == 0 && meta.state == State::Empty);
+        let touched = std::mem::take(&mut meta.touched_pages);
+        meta.state = State::Clean;
+        self.resident_pages -= u64::from(touched);
+        let start = span as usize * SPAN_BYTES;
+        // SAFETY: no chunk of the span is live, so nobody holds a reference into it.
+        unsafe { self.region.discard(start, start + usize::from(touched) * PAGE_BYTES) };
+        self.clean.push_front(&mut self.metas, span);
+    }
+
+    /// Bytes of metadata in use, without the struct itself.
+    pub(crate) fn overhead_bytes(&self) -> usize {
+        self.live.used_bytes() + self.metas.used_bytes() + size_of_val(&*self.bins)
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn not_live(handle: Handle) -> ! {
+    panic!("double free: no live chunk at {handle:?}")
+}

@@ -1,0 +1,214 @@
+//! Metadata of spans: 64 KiB pieces of the chunk region, each serving one class and kind at a time.
+//!
+//! Owns the out-of-line records and the intrusive lists through them. Must not know policy: when a span is taken, retired, released
+//! or evacuated is decided by `chunks`, `release` and `evacuate`.
+//!
+//! ```text
+//! offset in the chunk region
+//! 0        64 KiB        128 KiB
+//! ├─────────┼─────────────┼─────────────┼──
+//! │ span 0  │ span 1      │ span 2      │       span 0 is never used, so that handle 0 and span number 0 mean "none"
+//! └─────────┴─────────────┴─────────────┴──
+//!
+//! live bits: 32 words a span, bit i % 64 of word i / 64 is chunk i (address order); 1 = handed out
+//! ```
+
+use crate::class;
+use crate::region::{PAGE_BYTES, Table};
+
+/// Size of a span in bytes.
+pub(crate) const SPAN_BYTES: usize = 64 << 10;
+/// Size of a span in units of a handle; a power of two.
+pub(crate) const SPAN_UNITS: u32 = 1 << SPAN_UNITS_LOG2;
+pub(crate) const SPAN_UNITS_LOG2: u32 = 13;
+/// Words of live bits a span.
+pub(crate) const BITMAP_WORDS: usize = 32;
+/// Most chunks a span holds.
+pub(crate) const SPAN_CHUNKS_MAX: usize = BITMAP_WORDS * 64;
+
+const _: () = assert!(SPAN_UNITS as usize * class::UNIT_BYTES == SPAN_BYTES);
+const _: () = assert!(SPAN_BYTES / PAGE_BYTES <= u8::MAX as usize);
+
+/// Where a span is in its life.
+///
+/// ```text
+///                 ┌────────── emptied ◄──────────────┐
+///   Clean ──► Active ──► Full ──► Listed ──► Sealed ──┤
+///     ▲          ▲  ◄──────────────┘                  │
+///     │          └─────────── Empty ◄─────────────────┘
+///     └──── released ───────────┘
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum State {
+    /// Never used, or released: no resident page. In the clean list once it was used.
+    Clean = 0,
+    /// No live chunk, pages still resident; in the list of empty spans.
+    Empty,
+    /// Serves allocations of its heap; in no list.
+    Active,
+    /// Every chunk live; in no list.
+    Full,
+    /// Some chunks live; in the bin of its heap named by `bin`.
+    Listed,
+    /// Being evacuated: no allocation lands in it; in no list.
+    Sealed,
+}
+
+/// One span.
+///
+/// ```text
+///  0        2          4                 8          10         12     13      14        15    16
+/// ┌────────┬──────────┬─────────────────┬──────────┬──────────┬──────┬───────┬─────────┬─────┐
+/// │ live   │ live_low │ summary         │ frontier │ stuck    │ heap │ state │ touched │ bin │
+/// ├────────┴──────────┼─────────────────┼──────────┴──────────┼──────┴───────┴─────────┴─────┤ 32
+/// │ prev              │ next            │ stamp_ms            │ capacity │ 2 spare           │
+/// └───────────────────┴─────────────────┴─────────────────────┴──────────────────────────────┘
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub(crate) struct SpanMeta {
+    /// Live chunks = set live bits.
+    pub(crate) live: u16,
+    /// A free that brings `live` below this must file the span anew. 0: never (active and sealed spans).
+    pub(crate) live_low: u16,
+    /// Bit w set: word w may have a free chunk below the frontier. Clear: it has none.
+    pub(crate) summary: u32,
+    /// Chunks below this index may be handed out; those above were not touched since the span was clean.
+    pub(crate) frontier: u16,
+    /// Live chunks that an evacuation failed to move, 0 if none was tried since.
+    pub(crate) stuck: u16,
+    /// Heap (class and kind) that it serves.
+    pub(crate) heap: u8,
+    pub(crate) state: State,
+    /// Pages from the start that may be resident.
+    pub(crate) touched_pages: u8,
+    /// Bin it is listed in.
+    pub(crate) bin: u8,
+    /// Neighbours in the list it is in; 0 = none.
+    pub(crate) prev: u32,
+    pub(crate) next: u32,
+    /// When it became empty (slab clock).
+    pub(crate) stamp_ms: u32,
+    /// Chunks it holds in its class.
+    pub(crate) capacity: u16,
+    spare: u16,
+}
+
+const _: () = assert!(size_of::<SpanMeta>() == 32 && align_of::<SpanMeta>() == 4);
+
+/// Doubly linked list through [`SpanMeta`]; all-zero is empty.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct SpanList {
+    pub(crate) head: u32,
+    pub(crate) tail: u32,
+}
+
+impl SpanList {
+    pub(crate) fn is_empty(self) -> bool {
+        self.head == 0
+    }
+
+    pub(crate) fn push_front(&mut self, metas: &mut Table<SpanMeta>, span: u32) {
+        let old = self.head;
+        let meta = &mut metas[span as usize];
+        (meta.prev, meta.next) = (0, old);
+        self.head = span;
+        if old == 0 {
+            self.tail = span;
+        } else {
+            metas[old as usize].prev = span;
+        }
+    }
+
+    pub(crate) fn push_back(&mut self, metas: &mut Table<SpanMeta>, span: u32) {
+        let old = self.tail;
+        let meta = &mut metas[span as usize];
+        (meta.prev, meta.next) = (old, 0);
+        self.tail = span;
+        if old == 0 {
+            self.head = span;
+        } else {
+            metas[old as usize].next = span;
+        }
+    }
+
+    pub(crate) fn remove(&mut self, metas: &mut Table<SpanMeta>, span: u32) {
+        let SpanMeta { prev, next, .. } = metas[span as usize];
+        if prev == 0 {
+            debug_assert_eq!(self.head, span);
+            self.head = next;
+        } else {
+            metas[prev as usize].next = next;
+        }
+        if next == 0 {
+            debug_assert_eq!(self.tail, span);
+            self.tail = prev;
+        } else {
+            metas[next as usize].prev = prev;
+        }
+    }
+
+    pub(crate) fn pop_front(&mut self, metas: &mut Table<SpanMeta>) -> Option<u32> {
+        let span = self.head;
+        (span != 0).then(|| {
+            self.remove(metas, span);
+            span
+        })
+    }
+}
+
+/// Number of low bits set: the part of a word that lies below `frontier`.
+#[inline]
+pub(crate) fn frontier_mask(frontier: usize, word: usize) -> u64 {
+    match frontier.saturating_sub(word * 64) {
+        0 => 0,
+        below @ 1..=63 => (1 << below) - 1,
+        _ => u64::MAX,
+    }
+}
+
+/// Summary with a bit for every word that has a chunk below `frontier`.
+pub(crate) fn frontier_summary(frontier: usize) -> u32 {
+    let words = frontier.div_ceil(64);
+    if words >= BITMAP_WORDS { u32::MAX } else { (1 << words) - 1 }
+}
+
+/// Pages that the first `bytes` of a span occupy.
+pub(crate) fn pages(bytes: usize) -> u8 {
+    u8::try_from(bytes.div_ceil(PAGE_BYTES)).expect("a span has 16 pages")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_keep_order_from_both_ends() {
+        let mut metas = Table::<SpanMeta>::reserve(16, 16).unwrap();
+        assert!(metas.grow_to(16));
+        let mut list = SpanList::default();
+        for span in [1, 2, 3] {
+            list.push_front(&mut metas, span);
+        }
+        list.push_back(&mut metas, 4);
+        list.remove(&mut metas, 2);
+        let mut seen = Vec::new();
+        while let Some(span) = list.pop_front(&mut metas) {
+            seen.push(span);
+        }
+        assert_eq!(seen, [3, 1, 4]);
+        assert_eq!((list.head, list.tail), (0, 0));
+    }
+
+    #[test]
+    fn masks_cover_exactly_the_chunks_below_the_frontier() {
+        for frontier in 0..=SPAN_CHUNKS_MAX {
+            let covered: u32 = (0..BITMAP_WORDS).map(|word| frontier_mask(frontier, word).count_ones()).sum();
+            assert_eq!(covered as usize, frontier);
+            for word in 0..BITMAP_WORDS {
+                assert_eq!(frontier_summary(frontier) >> word & 1 == 1, frontier_mask(frontier, word) != 0);
+            }
+        }
+    }
+}
