@@ -1,5 +1,29 @@
 //! The network seam: a backend owns descriptors, receive buffers and output; a handler sees connections, bytes and events. Nothing
 //! above this module sees a file descriptor.
+//!
+//! A turn of a worker is `poll` (inputs are handed to the handler, which appends replies) and then `flush` (one send for every connection
+//! that has output). The order of events of a connection, which [`Checked`] verifies in tests of every backend:
+//!
+//! ```text
+//! opened ─ (data | sink, sunk | sent | hung_up)* ─ closed
+//!
+//! after Flow::Pause                 no data, sink, sunk until `resume`
+//! after Flow::Finish, Flow::Abort   no data, sink, sunk, hung_up; `out` is `None`
+//! more than `out_high_bytes` queued no data, sink, sunk until less than `out_low_bytes` are
+//! ```
+//!
+//! A peer that half-closes has everything it sent before answered, and is then told of as `closed(Why::Peer)`.
+mod doorbell;
+pub mod epoll;
+mod listen;
+mod pool;
+mod slots;
+mod sys;
+
+pub use doorbell::Doorbell;
+pub use epoll::{Epoll, EpollConfig};
+pub use listen::{Listen, LocalAddr};
+
 use crate::base::out::Out;
 use std::time::Duration;
 
@@ -8,6 +32,23 @@ use std::time::Duration;
 pub struct ConnId {
     pub index: u32,
     pub generation: u32,
+}
+impl ConnId {
+    /// As a word for the kernel to hand back.
+    ///
+    /// ```text
+    /// 63          32 31          0
+    /// | generation  |    index   |
+    /// ```
+    #[inline]
+    pub(self) const fn pack(self) -> u64 {
+        (self.generation as u64) << 32 | self.index as u64
+    }
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "each half of the word is 32 bits")]
+    pub(self) const fn unpack(word: u64) -> ConnId {
+        ConnId { index: word as u32, generation: (word >> 32) as u32 }
+    }
 }
 
 /// What the handler wants of a connection after an event.
@@ -57,6 +98,11 @@ pub trait Handler {
     fn sunk(&mut self, conn: ConnId, bytes: usize, out: &mut Out) -> Flow;
     /// The kernel took some of what had been queued beyond one wake-up; `queued` bytes are left. More may be written to `out`.
     fn sent(&mut self, conn: ConnId, queued: usize, out: &mut Out);
+    /// The peer closed its sending side (or altogether) while the connection is paused: end it now, giving up what it waits for (`true`),
+    /// or finish that and see the end of the input after `resume` (`false`)? Asked once. A blocked pop ends, a sliced reply goes on.
+    fn hung_up(&mut self, _conn: ConnId) -> bool {
+        false
+    }
     fn closed(&mut self, conn: ConnId, why: Why);
     /// A signal of `signalfd` (SIGTERM, SIGINT).
     fn signal(&mut self, signo: i32);
