@@ -116,28 +116,40 @@ impl Server {
     /// The server under test with more arguments on its command line.
     pub fn with(arguments: &[&str]) -> Server {
         let (binary, kind) = under_test();
-        Server::run(binary, kind, arguments)
+        Server::run(binary, kind, None, arguments)
+    }
+
+    /// The server under test with a configuration file of this text as its first argument.
+    pub fn configured(text: &str, arguments: &[&str]) -> Server {
+        let (binary, kind) = under_test();
+        Server::run(binary, kind, Some(text), arguments)
     }
 
     /// `redis-server`, as the oracle beside the server under test.
     pub fn oracle() -> Option<Server> {
-        program("redis-server").map(|binary| Server::run(&binary, Kind::Redis, &[]))
+        program("redis-server").map(|binary| Server::run(&binary, Kind::Redis, None, &[]))
     }
 
-    fn run(binary: &Path, kind: Kind, arguments: &[&str]) -> Server {
+    fn run(binary: &Path, kind: Kind, file: Option<&str>, arguments: &[&str]) -> Server {
         // Between letting go of the free port and the server's bind somebody else may take it: then the server exits, and we try again.
         for _ in 0..20 {
             let port = free_port();
-            if let Some(server) = Server::try_run(binary, kind, port, arguments) {
+            if let Some(server) = Server::try_run(binary, kind, port, file, arguments) {
                 return server;
             }
         }
         panic!("{} {arguments:?} did not come up on any of 20 free ports", binary.display());
     }
 
-    fn try_run(binary: &Path, kind: Kind, port: u16, arguments: &[&str]) -> Option<Server> {
+    fn try_run(binary: &Path, kind: Kind, port: u16, file: Option<&str>, arguments: &[&str]) -> Option<Server> {
         let folder = Folder::new();
-        let mut command = command_line(binary, kind, port, folder.path());
+        let mut command = Command::new(binary);
+        if let Some(text) = file {
+            let path = folder.path().join("server.conf");
+            fs::write(&path, text).expect("a configuration file");
+            command.arg(path);
+        }
+        common_arguments(&mut command, kind, port, folder.path());
         let log = File::create(folder.path().join("output")).expect("a file for the server's output");
         let child = command
             .args(arguments)
@@ -257,9 +269,8 @@ impl Drop for Server {
     }
 }
 
-/// The command line every server gets first.
-fn command_line(binary: &Path, kind: Kind, port: u16, folder: &Path) -> Command {
-    let mut command = Command::new(binary);
+/// What every server is told.
+fn common_arguments(command: &mut Command, kind: Kind, port: u16, folder: &Path) {
     command.current_dir(folder);
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
     command.arg("--dir").arg(folder);
@@ -267,7 +278,6 @@ fn command_line(binary: &Path, kind: Kind, port: u16, folder: &Path) -> Command 
         // What Dolmen does not need to be told: it persists nothing yet, and DEBUG SLEEP needs no permission.
         command.args(["--save", "", "--appendonly", "no", "--enable-debug-command", "yes"]);
     }
-    command
 }
 
 /// Runs the server under test with `arguments` only, to its end, and returns its status and all it wrote.
@@ -499,6 +509,12 @@ impl Client {
             Err(error) if error.kind() == io::ErrorKind::ConnectionReset => {}
             Err(error) => panic!("expected the connection to be closed: {error}"),
         }
+    }
+
+    /// Whether PING is answered as it should be, now (a server that is full says so and closes).
+    pub fn try_read_pong(&mut self) -> bool {
+        let sent = self.stream.get_mut().write_all(&request(&["PING"]));
+        sent.is_ok() && matches!(self.try_read(), Ok(Reply::Simple(text)) if text == "PONG")
     }
 
     /// A field of INFO.

@@ -16,3 +16,8 @@
 mod harness;
 
 mod connection;
+mod expiry;
+mod keys;
+mod protocol;
+mod server;
+mod strings;
