@@ -1,0 +1,23 @@
+//! End-to-end tests: every test starts the real server, talks to it over loopback, and kills it. One binary, so one link.
+//!
+//! `DOLMEN_TEST_SERVER` names another binary that takes Redis's command line: the expectations of the command families are meant to
+//! hold for `redis-server` 7.0 too, which is how they were checked. Lines marked `dolmen>` in a script are where the two differ, on
+//! purpose, each with its reason beside it.
+//!
+//! | variable               | meaning                                                                           |
+//! |------------------------|-----------------------------------------------------------------------------------|
+//! | `DOLMEN_TEST_SERVER`   | the server under test; default: the binary that cargo has just built              |
+//! | `DOLMEN_REQUIRE_PEERS` | a missing peer (`redis-server`, `redis-cli`, python with redis-py) is a failure   |
+//! | `DOLMEN_HEAVY`         | also the tests that move gigabytes                                                |
+//! | `DOLMEN_PYTHON`        | a python with the `redis` package; default: `target/peers/venv/bin/python3`, then `python3` |
+//! | `DOLMEN_DIFF_SEED`     | seed of the differential test                                                     |
+//! | `DOLMEN_DIFF_COMMANDS` | how many commands the differential test sends                                     |
+
+mod harness;
+
+mod connection;
+mod expiry;
+mod keys;
+mod protocol;
+mod server;
+mod strings;

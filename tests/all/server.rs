@@ -1,0 +1,538 @@
+//! INFO COMMAND CONFIG TIME DEBUG SHUTDOWN, the command line, the configuration file, signals, and the limits of connections.
+
+use std::collections::{BTreeSet, HashMap};
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use nix::sys::signal::Signal;
+
+use crate::harness::{
+    Client, Folder, PATIENCE, Reply, Server, eventually, request, run_to_end, script, skip, under_test, words,
+};
+
+/// Every command of this stage, as CONTRIBUTING tables and COMMAND know it.
+pub const COMMANDS: [&str; 46] = [
+    "append",
+    "auth",
+    "client",
+    "command",
+    "config",
+    "dbsize",
+    "debug",
+    "decr",
+    "decrby",
+    "del",
+    "echo",
+    "exists",
+    "expire",
+    "expireat",
+    "expiretime",
+    "flushall",
+    "flushdb",
+    "get",
+    "getdel",
+    "getset",
+    "hello",
+    "incr",
+    "incrby",
+    "info",
+    "keys",
+    "mget",
+    "mset",
+    "persist",
+    "pexpire",
+    "pexpireat",
+    "pexpiretime",
+    "ping",
+    "psetex",
+    "pttl",
+    "quit",
+    "randomkey",
+    "scan",
+    "select",
+    "set",
+    "setex",
+    "setnx",
+    "shutdown",
+    "strlen",
+    "time",
+    "ttl",
+    "type",
+];
+
+/// The sections of INFO and their fields.
+fn info(c: &mut Client, line: &str) -> HashMap<String, HashMap<String, String>> {
+    let text = c.run(line).text();
+    let (mut sections, mut current): (HashMap<String, HashMap<String, String>>, _) = (HashMap::new(), String::new());
+    for line in text.split("\r\n").filter(|line| !line.is_empty()) {
+        if let Some(name) = line.strip_prefix("# ") {
+            current = name.to_lowercase();
+            sections.entry(current.clone()).or_default();
+        } else {
+            let (name, value) = line.split_once(':').unwrap_or_else(|| panic!("name:value, not {line:?}"));
+            sections.get_mut(&current).expect("a header first").insert(name.to_string(), value.to_string());
+        }
+    }
+    sections
+}
+
+#[test]
+fn info_sections() {
+    let server = Server::start();
+    let mut c = server.client();
+    let all = info(&mut c, "INFO");
+    for (section, fields) in [
+        (
+            "server",
+            "redis_version redis_mode os arch_bits multiplexing_api process_id run_id tcp_port server_time_usec uptime_in_seconds \
+             uptime_in_days hz configured_hz executable config_file",
+        ),
+        ("clients", "connected_clients maxclients blocked_clients"),
+        (
+            "memory",
+            "used_memory used_memory_human used_memory_rss used_memory_rss_human used_memory_peak used_memory_peak_human \
+             total_system_memory total_system_memory_human maxmemory maxmemory_human maxmemory_policy mem_fragmentation_ratio \
+             mem_clients_normal mem_allocator",
+        ),
+        (
+            "stats",
+            "total_connections_received total_commands_processed instantaneous_ops_per_sec total_net_input_bytes \
+             total_net_output_bytes rejected_connections expired_keys evicted_keys keyspace_hits keyspace_misses total_error_replies",
+        ),
+    ] {
+        for field in fields.split_whitespace() {
+            assert!(
+                all[section].contains_key(field),
+                "INFO {section} tells {field}; it tells {:?}",
+                all[section].keys()
+            );
+        }
+        assert_eq!(info(&mut c, &format!("INFO {section}")).into_keys().collect::<Vec<_>>(), [section]);
+    }
+    assert!(all["keyspace"].is_empty(), "no keys, no databases");
+    let two = info(&mut c, "INFO ClientS STATS");
+    assert_eq!(two.into_keys().collect::<BTreeSet<_>>(), BTreeSet::from(["clients".to_string(), "stats".to_string()]));
+    c.expect("INFO nosuch", "''");
+    for everything in ["INFO all", "INFO default", "INFO everything"] {
+        assert!(info(&mut c, everything).contains_key("memory"), "{everything}");
+    }
+    let mut c3 = server.client3();
+    assert!(matches!(c3.run("INFO"), Reply::Verbatim(format, _) if format == "txt"));
+}
+
+#[test]
+fn info_tells_the_truth() {
+    let server = Server::with(&["--maxclients", "77", "--hz", "13"]);
+    let mut c = server.client();
+    let before = info(&mut c, "INFO");
+    assert_eq!(before["server"]["process_id"], server.pid().to_string());
+    assert_eq!(before["server"]["tcp_port"], server.port.to_string());
+    assert_eq!(before["server"]["redis_mode"], "standalone");
+    assert_eq!(before["server"]["configured_hz"], "13");
+    assert_eq!(before["server"]["run_id"].len(), 40);
+    assert_eq!(before["clients"]["connected_clients"], "1");
+    assert_eq!(before["clients"]["maxclients"], "77");
+    let number = |all: &HashMap<String, HashMap<String, String>>, section: &str, field: &str| -> u64 {
+        all[section][field].parse().unwrap_or_else(|_| panic!("{field} is a number"))
+    };
+
+    script(
+        &server,
+        &mut c,
+        r"
+        SET hit v         => +OK
+        SET t v EX 1000   => +OK
+        GET hit           => 'v'
+        GET hit           => 'v'
+        GET miss          => nil
+        MGET hit m1 m2    => ['v', nil, nil]
+        EXISTS hit        => :1
+        SELECT 4          => +OK
+        SET k v           => +OK
+        NOSUCH            => -ERR unknown command
+        GET               => -ERR wrong number
+        INCR k            => -ERR value is not an integer
+        ",
+    );
+    let _second = server.client3();
+    let after = info(&mut c, "INFO");
+    let grown = |section: &str, field: &str| number(&after, section, field) - number(&before, section, field);
+    assert_eq!(number(&after, "clients", "connected_clients"), 2);
+    assert_eq!(grown("stats", "total_connections_received"), 1);
+    // Hits: GET twice, MGET once, EXISTS once. Misses: GET once, MGET twice. INCR reads to write, and writes are not counted.
+    assert_eq!(grown("stats", "keyspace_hits"), 4);
+    assert_eq!(grown("stats", "keyspace_misses"), 3);
+    assert_eq!(grown("stats", "total_error_replies"), 3);
+    // What was refused before it ran does not count as processed: 12 - 2, HELLO, and the INFO before.
+    assert_eq!(grown("stats", "total_commands_processed"), 12);
+    assert!(grown("stats", "total_net_input_bytes") > 200);
+    assert!(grown("stats", "total_net_output_bytes") > 200);
+    assert!(after["keyspace"]["db0"].starts_with("keys=2,expires=1,avg_ttl="), "{}", after["keyspace"]["db0"]);
+    assert!(after["keyspace"]["db4"].starts_with("keys=1,expires=0,avg_ttl=0"), "{}", after["keyspace"]["db4"]);
+    assert_eq!(after["keyspace"].len(), 2);
+
+    // Memory: a value is counted while it is there.
+    let value = vec![b'v'; 8 << 20];
+    let empty = c.info_number("used_memory");
+    assert_eq!(c.call(&[b"SET", b"big".as_slice(), &value]), Reply::Simple("OK".into()));
+    let full = c.info_number("used_memory");
+    assert!(full - empty >= 8 << 20, "8 MB more, not {}", full - empty);
+    // What the connection needed for the request may be counted for a while.
+    eventually("only the value is counted", || c.info_number("used_memory") < empty + (10 << 20));
+    assert!(c.info_number("used_memory_rss") > 8 << 20);
+    assert!(c.info_number("used_memory_peak") >= full);
+    c.expect("DEL big", ":1");
+    eventually("the memory is free", || c.info_number("used_memory") < empty + (1 << 20));
+    assert!(c.info_number("used_memory_peak") >= full);
+}
+
+#[test]
+fn command_count_and_rows() {
+    let server = Server::start();
+    let mut c = server.client();
+    let count = usize::try_from(c.run("COMMAND COUNT").int()).expect("a count");
+    assert!(count >= COMMANDS.len());
+    assert_eq!(c.run("COMMAND").items().len(), count);
+    assert_eq!(c.run("COMMAND INFO").items().len(), count);
+    let names: BTreeSet<String> = c.run("COMMAND").items().iter().map(|row| row.items()[0].text()).collect();
+    for name in COMMANDS {
+        assert!(names.contains(name), "COMMAND tells {name}");
+    }
+    script(
+        &server,
+        &mut c,
+        r"
+        COMMAND INFO nosuch     => [nil]
+        COMMAND COUNT x         => -ERR wrong number of arguments for 'command|count' command
+        COMMAND NOSUCH          => -ERR unknown subcommand 'NOSUCH'. Try COMMAND HELP.
+        ",
+    );
+    let rows = c.run("COMMAND INFO GET nosuch set");
+    let [get, nosuch, set] = rows.items() else { panic!("three rows, not {rows}") };
+    assert_eq!((get.items()[0].text(), set.items()[0].text()), ("get".into(), "set".into()));
+    assert_eq!(*nosuch, Reply::NilBulk);
+    let mut c3 = server.client3();
+    let row = c3.run("COMMAND INFO get").items()[0].clone();
+    assert!(
+        matches!((&row.items()[2], &row.items()[6]), (Reply::Set(_), Reply::Set(_))),
+        "flags are sets in RESP3: {row}"
+    );
+    c3.expect("COMMAND INFO nosuch", "[null]");
+}
+
+/// Name, arity, flags, keys and ACL categories of every command are those that clients know from Redis.
+#[test]
+fn command_rows_are_those_of_redis() {
+    let Some(oracle) = Server::oracle() else {
+        return skip("command_rows_are_those_of_redis", "there is no redis-server");
+    };
+    let server = Server::start();
+    let (mut ours, mut theirs) = (server.client(), oracle.client());
+    let set = |reply: &Reply| reply.items().iter().map(Reply::text).collect::<BTreeSet<_>>();
+    let mut wrong = String::new();
+    for name in COMMANDS {
+        let [a, b] = [&mut ours, &mut theirs].map(|c| c.run(&format!("COMMAND INFO {name}")).items()[0].clone());
+        let (a, b) = (a.items(), b.items());
+        for (what, column) in [("name", 0), ("arity", 1), ("first key", 3), ("last key", 4), ("step", 5)] {
+            if a[column] != b[column] {
+                wrong += &format!("{name}: {what} is {}, not {}\n", b[column], a[column]);
+            }
+        }
+        for (what, column) in [("flags", 2), ("categories", 6)] {
+            if set(&a[column]) != set(&b[column]) {
+                wrong += &format!("{name}: {what} are {:?}, not {:?}\n", set(&b[column]), set(&a[column]));
+            }
+        }
+        // As many elements as the newest Redis: tips, key specifications, subcommands.
+        assert_eq!(a.len(), 10, "{name}");
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn command_docs() {
+    let server = Server::start();
+    let mut c = server.client();
+    let documented = |reply: &Reply| -> HashMap<String, HashMap<String, Reply>> {
+        let fields = |value: &Reply| value.pairs().into_iter().map(|(n, v)| (n.text(), v)).collect();
+        reply.pairs().iter().map(|(name, value)| (name.text(), fields(value))).collect()
+    };
+    let docs = documented(&c.run("COMMAND DOCS get SET nosuch"));
+    assert_eq!(docs.keys().cloned().collect::<BTreeSet<_>>(), BTreeSet::from(["get".to_string(), "set".to_string()]));
+    assert_eq!(docs["get"]["since"], Reply::bulk("1.0.0"));
+    assert_eq!(docs["get"]["group"], Reply::bulk("string"));
+    assert_eq!(docs["get"]["complexity"], Reply::bulk("O(1)"));
+    assert!(!docs["set"]["summary"].text().is_empty());
+    c.expect("COMMAND DOCS nosuch", "[]");
+    let all = documented(&c.run("COMMAND DOCS"));
+    for name in COMMANDS {
+        assert!(!all[name]["summary"].text().is_empty(), "{name} has a summary");
+        assert!(!all[name]["since"].text().is_empty(), "{name} has a version");
+        assert!(!all[name]["group"].text().is_empty(), "{name} has a group");
+    }
+    let mut c3 = server.client3();
+    assert!(matches!(c3.run("COMMAND DOCS get"), Reply::Map(pairs) if matches!(pairs[0].1, Reply::Map(_))));
+    c3.expect("COMMAND DOCS nosuch", "{}");
+}
+
+#[test]
+fn config_get() {
+    let server =
+        Server::with(&["--maxclients", "123", "--timeout", "300", "--tcp-keepalive", "60", "--databases", "7"]);
+    let mut c = server.client();
+    let get = |c: &mut Client, line: &str| -> HashMap<String, String> {
+        c.run(line).pairs().iter().map(|(name, value)| (name.text(), value.text())).collect()
+    };
+    let all = get(&mut c, "CONFIG GET *");
+    for (name, value) in [
+        ("port", server.port.to_string().as_str()),
+        ("bind", "127.0.0.1"),
+        ("unixsocket", ""),
+        ("tcp-backlog", "511"),
+        ("tcp-keepalive", "60"),
+        ("timeout", "300"),
+        ("maxclients", "123"),
+        ("databases", "7"),
+        ("requirepass", ""),
+        ("proto-max-bulk-len", "536870912"),
+        ("client-query-buffer-limit", "1073741824"),
+        ("client-output-buffer-limit", "normal 0 0 0 slave 268435456 67108864 60 pubsub 33554432 8388608 60"),
+        ("loglevel", "notice"),
+        ("logfile", ""),
+        ("dir", server.folder().canonicalize().expect("the folder").to_str().expect("text")),
+        ("hz", "10"),
+    ] {
+        assert_eq!(all.get(name).map(String::as_str), Some(value), "CONFIG GET * tells {name}");
+        assert_eq!(get(&mut c, &format!("CONFIG GET {name}")), HashMap::from([(name.to_string(), value.to_string())]));
+    }
+    script(
+        &server,
+        &mut c,
+        r"
+        CONFIG GET nosuch        => []
+        config get maxc*         => ['maxclients', '123']
+        CONFIG GET               => -ERR wrong number of arguments for 'config|get' command
+        CONFIG                   => -ERR wrong number of arguments for 'config' command
+        CONFIG NOSUCH            => -ERR unknown subcommand 'NOSUCH'. Try CONFIG HELP.
+        ",
+    );
+    let several = get(&mut c, "CONFIG GET maxclients time[o]ut nosuch max?lients");
+    assert_eq!(several, HashMap::from([("maxclients".into(), "123".into()), ("timeout".into(), "300".into())]));
+    let mut c3 = server.client3();
+    c3.expect("CONFIG GET maxclients", "{'maxclients': '123'}");
+    c3.expect("CONFIG GET nosuch", "{}");
+}
+
+#[test]
+fn configuration_file() {
+    let text = "# a comment\n\n  timeout 17  \nTCP-Keepalive 99\nrequirepass \"two \\x77ords\"\nmaxclients 50\ndatabases 'a' \n";
+    let server =
+        Server::configured(&text.replace("databases 'a'", "databases '9'"), &["--maxclients", "60", "--hz", "20"]);
+    let mut c = server.client();
+    c.expect("AUTH 'two words'", "+OK");
+    for (name, value) in
+        [("timeout", "17"), ("tcp-keepalive", "99"), ("maxclients", "60"), ("databases", "9"), ("hz", "20")]
+    {
+        // The command line comes after the file.
+        c.expect(&format!("CONFIG GET {name}"), &format!("['{name}', '{value}']"));
+    }
+}
+
+#[test]
+fn bad_configuration() {
+    let folder = Folder::new();
+    let path = folder.path().join("bad.conf");
+    let path = path.to_str().expect("text");
+    for (text, line, word) in [
+        ("port 0\n\nnosuch-directive 1\n", "3", "nosuch-directive"),
+        ("port abc\n", "1", "abc"),
+        ("port 65536\n", "1", "65536"),
+        ("port\n", "1", "port"),
+        ("timeout 1 2\n", "1", "timeout"),
+        ("# fine\nrequirepass \"open\n", "2", "requirepass"),
+        ("loglevel nosuch\n", "1", "nosuch"),
+        ("maxclients 0\n", "1", "maxclients"),
+    ] {
+        fs::write(path, text).expect("a configuration file");
+        let (status, output) = run_to_end(&[path]);
+        assert!(!status.success(), "{text:?} was accepted:\n{output}");
+        assert!(
+            output.contains(line) && output.contains(word),
+            "{text:?}: line {line} and {word} are named:\n{output}"
+        );
+        if !matches!(under_test().1, crate::harness::Kind::Redis) {
+            assert!(output.contains("bad.conf"), "{text:?}: the file is named:\n{output}");
+        }
+    }
+    let (status, output) = run_to_end(&["--nosuch-directive", "1"]);
+    assert!(!status.success() && output.contains("nosuch-directive"), "{output}");
+    let missing = folder.path().join("missing.conf");
+    let (status, output) = run_to_end(&[missing.to_str().expect("text")]);
+    assert!(!status.success() && output.contains("missing.conf"), "{output}");
+}
+
+#[test]
+fn help_and_version() {
+    for flag in ["--version", "-v"] {
+        let (status, output) = run_to_end(&[flag]);
+        assert!(
+            status.success() && output.contains("v=") || output.contains(env!("CARGO_PKG_VERSION")),
+            "{flag}: {output}"
+        );
+    }
+    let (_, output) = run_to_end(&["--help"]);
+    assert!(output.contains("port"), "{output}");
+    if under_test().1 == crate::harness::Kind::Dolmen {
+        for directive in ["port", "bind", "maxclients", "requirepass", "workers"] {
+            assert!(output.contains(directive), "--help tells {directive}:\n{output}");
+        }
+    }
+}
+
+#[test]
+fn it_says_where_it_listens() {
+    let server = Server::start();
+    server.assert_alive();
+    eventually("the log names the port", || server.output().contains(&server.port.to_string()));
+    if !server.is_redis() {
+        assert!(server.output().contains(env!("CARGO_PKG_VERSION")), "{}", server.output());
+        assert!(server.output().contains("worker"), "{}", server.output());
+    }
+}
+
+#[test]
+fn a_port_in_use_is_an_error() {
+    let server = Server::start();
+    let (status, output) = run_to_end(&["--port", &server.port.to_string(), "--bind", "127.0.0.1"]);
+    assert!(!status.success());
+    assert!(output.to_lowercase().contains("in use"), "{output}");
+    server.assert_alive();
+}
+
+#[test]
+fn logfile() {
+    let folder = Folder::new();
+    let log = folder.path().join("the.log");
+    let server = Server::with(&["--logfile", log.to_str().expect("text"), "--loglevel", "debug"]);
+    server.assert_alive();
+    eventually("the log is written", || {
+        fs::read_to_string(&log).is_ok_and(|text| text.contains(&server.port.to_string()))
+    });
+}
+
+#[test]
+fn unix_socket() {
+    let folder = Folder::new();
+    let path = folder.path().join("sock");
+    let mut server = Server::with(&["--unixsocket", path.to_str().expect("text")]);
+    eventually("the socket is there", || path.exists());
+    let mut stream = UnixStream::connect(&path).expect("it accepts");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    stream.write_all(&[request(&["SET", "k", "v"]), request(&["GET", "k"])].concat()).expect("it reads");
+    let mut reply = [0; 12];
+    stream.read_exact(&mut reply).expect("it answers");
+    assert_eq!(&reply, b"+OK\r\n$1\r\nv\r\n");
+    let mut c = server.client();
+    c.expect("GET k", "'v'");
+    let list = c.run("CLIENT LIST").text();
+    assert!(list.contains(&format!("addr={}:0", path.display())), "{list}");
+    server.signal(Signal::SIGTERM);
+    assert!(server.wait_exit().success());
+    assert!(!path.exists(), "the socket goes with the server");
+}
+
+#[test]
+fn time() {
+    let server = Server::start();
+    let mut c = server.client();
+    let now = || SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_micros();
+    let before = now();
+    let reply = c.run("TIME");
+    let after = now();
+    let [seconds, micros] = reply.items() else { panic!("two strings, not {reply}") };
+    let [seconds, micros] = [seconds, micros].map(|text| text.text().parse::<u128>().expect("a number"));
+    assert!(micros < 1_000_000);
+    let told = seconds * 1_000_000 + micros;
+    // The server may use the time at which its turn began.
+    assert!((before.saturating_sub(1_000_000)..=after).contains(&told), "{before} <= {told} <= {after}");
+    c.expect("TIME x", "-ERR wrong number of arguments for 'time' command");
+}
+
+#[test]
+fn debug_sleep() {
+    let server = Server::start();
+    let mut c = server.client();
+    let began = Instant::now();
+    c.expect("DEBUG SLEEP 0.05", "+OK");
+    assert!(began.elapsed() >= Duration::from_millis(50));
+    c.expect("debug sleep 0", "+OK");
+    c.expect("DEBUG", "-ERR wrong number of arguments for 'debug' command");
+    c.expect("DEBUG SLEEP", "-ERR ");
+    c.expect("DEBUG NOSUCH-COMMAND", "-ERR ");
+}
+
+#[test]
+fn shutdown() {
+    for line in ["SHUTDOWN", "SHUTDOWN NOSAVE", "shutdown nosave now force"] {
+        let mut server = Server::start();
+        let mut c = server.client();
+        c.expect("SET k v", "+OK");
+        c.expect("SHUTDOWN NOSUCH", "-ERR syntax error");
+        c.expect("SHUTDOWN SAVE NOSAVE", "-ERR syntax error");
+        c.expect("SHUTDOWN ABORT NOW", "-ERR syntax error");
+        c.expect("SHUTDOWN ABORT", "-ERR No shutdown in progress.");
+        c.expect("PING", "+PONG");
+        c.send(&request(&words(line)));
+        c.expect_closed();
+        assert!(server.wait_exit().success(), "{line}");
+    }
+}
+
+#[test]
+fn signals_end_it_cleanly() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT] {
+        let mut server = Server::start();
+        let mut c = server.client();
+        c.expect("SET k v", "+OK");
+        server.signal(signal);
+        assert!(server.wait_exit().success(), "{signal}");
+        c.expect_closed();
+    }
+}
+
+/// What was read is answered before the server goes.
+#[test]
+fn a_signal_does_not_swallow_answers() {
+    let mut server = Server::start();
+    let mut c = server.client();
+    let (pings, value) = (1000, vec![b'v'; 1000]);
+    assert_eq!(c.call(&[b"SET", b"k".as_slice(), &value]), Reply::Simple("OK".into()));
+    c.send(&request(&["GET", "k"]).repeat(pings));
+    server.client().expect("PING", "+PONG");
+    server.signal(Signal::SIGTERM);
+    for i in 0..pings {
+        assert!(c.read().bytes() == value, "answer {i}");
+    }
+    c.expect_closed();
+    assert!(server.wait_exit().success());
+}
+
+#[test]
+fn maxclients() {
+    let server = Server::with(&["--maxclients", "5"]);
+    let mut clients: Vec<Client> = (0..5).map(|_| server.client()).collect();
+    for c in &mut clients {
+        c.expect("PING", "+PONG");
+    }
+    for refused in 1..=3 {
+        let mut c = server.client();
+        assert_eq!(c.read(), Reply::Error("ERR max number of clients reached".into()));
+        c.expect_closed();
+        assert_eq!(clients[0].info_number("rejected_connections"), refused);
+    }
+    assert_eq!(clients[0].info_number("connected_clients"), 5);
+    clients.pop();
+    eventually("there is room again", || server.client().try_read_pong());
+}
