@@ -1,1 +1,380 @@
-//! (to come)
+//! One connection's side of the server: turns windows of bytes into batches of requests, keeps what a window cut, and what must wait.
+//! Knows no descriptors; the backend's flow is told by the return values.
+//!
+//! ```text
+//!              window ──parse──► batch ──run──► replies
+//!                 │                 │
+//!   cut request ► carry             └► suspended, held, full ► state, the rest of the window ► backlog
+//!   body of a large value ► sink (a blob)
+//! ```
+//! Invariant: `backlog` is not empty only while `state` is not `Ready`; input comes only while it is.
+
+use crate::base::out::Out;
+use crate::cmd::client::gate;
+use crate::cmd::ctx::{Budget, Task};
+use crate::exec::{End, Engine, Request};
+use crate::net::Flow;
+use crate::proto::carry::Carry;
+use crate::proto::resp::{self, Limits, Parsed, ProtocolError};
+use bumpalo::Bump;
+use bumpalo::collections::Vec as ArenaVec;
+use dolmen_slab::BlobId;
+
+/// Requests of one batch: their buckets must still be cached when they run.
+const BATCH_MAX: usize = 128;
+/// A value at least this long is received in place; what lies in an item is shorter.
+const SINK_MIN_BYTES: usize = 16 * 1024;
+
+/// What a connection is doing.
+#[derive(Default)]
+enum State {
+    #[default]
+    Ready,
+    /// A command goes on in slices.
+    Task(Box<dyn Task>),
+    /// The next command waits until names are free.
+    Held,
+    /// The next command waits until the client takes its output.
+    Full,
+    /// Nothing more is read.
+    Over,
+}
+
+/// A large value on its way in.
+struct Sink {
+    blob: BlobId,
+    left_bytes: usize,
+    /// There was no memory for all of it: the rest is swallowed, and the command fails.
+    failed: bool,
+}
+
+/// The state of a connection.
+#[derive(Default)]
+pub struct Session {
+    carry: Carry,
+    state: State,
+    backlog: Vec<u8>,
+    sink: Option<Box<Sink>>,
+}
+
+/// What became of a session that was given time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Turn {
+    /// It goes on when it is given time again.
+    Again,
+    /// It waits for its client to take output, or for a name.
+    Parked,
+    /// It is ready for input, or over: as `Flow` says.
+    Flow(Flow),
+}
+
+/// Why parsing of a window stopped.
+enum Stop {
+    WindowEmpty,
+    BatchFull,
+    Cut,
+    Error(ProtocolError),
+}
+
+impl Session {
+    /// Bytes of input that wait here.
+    #[must_use]
+    pub fn input_bytes(&self) -> usize {
+        self.carry.bytes() + self.backlog.capacity()
+    }
+
+    /// All memory held on behalf of the client, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.input_bytes() + if let State::Task(task) = &self.state { task.bytes() } else { 0 }
+    }
+
+    /// A command goes on in slices.
+    #[must_use]
+    pub fn is_suspended(&self) -> bool {
+        matches!(self.state, State::Task(_))
+    }
+
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        matches!(self.state, State::Held)
+    }
+
+    /// It waits for the client to take output.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        matches!(self.state, State::Full)
+    }
+
+    /// Nothing is under way, nothing waits.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        matches!(self.state, State::Ready) && self.carry.is_empty() && self.sink.is_none()
+    }
+
+    /// Bytes arrived. All are consumed.
+    #[inline]
+    pub fn data(&mut self, engine: &mut Engine, me: u32, arena: &Bump, bytes: &[u8], out: &mut Out) -> Flow {
+        debug_assert!(matches!(self.state, State::Ready), "input comes only to a session that is ready");
+        let flow = self.consume(engine, me, arena, bytes, out);
+        if flow == Flow::Read && !self.carry.is_empty() {
+            return self.after_cut(engine, me);
+        }
+        flow
+    }
+
+    fn limits(engine: &Engine, me: u32) -> Limits {
+        Limits {
+            max_bulk_bytes: engine.config.proto_max_bulk_bytes,
+            authenticated: engine.clients.get(me).gate & gate::UNAUTHENTICATED == 0,
+        }
+    }
+
+    fn consume(&mut self, engine: &mut Engine, me: u32, arena: &Bump, bytes: &[u8], out: &mut Out) -> Flow {
+        let mut at = 0;
+        loop {
+            if !self.carry.is_empty() {
+                match self.carry.feed(&bytes[at..], &Self::limits(engine, me)) {
+                    Err(error) => return self.refuse(engine, error, out),
+                    Ok((taken, complete)) => {
+                        at += taken;
+                        if !complete {
+                            debug_assert_eq!(at, bytes.len());
+                            return Flow::Read;
+                        }
+                    }
+                }
+                if let Some(flow) = self.run_carried(engine, me, arena, &bytes[at..], out) {
+                    return flow;
+                }
+                continue;
+            }
+            let mut args = ArenaVec::new_in(arena);
+            let mut requests = ArenaVec::with_capacity_in(BATCH_MAX.min((bytes.len() - at) / 14 + 1), arena);
+            let start = at;
+            let stop = parse_batch(engine, me, bytes, &mut at, &mut args, &mut requests);
+            if !requests.is_empty() {
+                let end = engine.run(me, &requests, &args, out);
+                if let Some(flow) = self.after_batch(end, start, &requests, bytes) {
+                    return flow;
+                }
+            }
+            match stop {
+                Stop::WindowEmpty => return Flow::Read,
+                Stop::BatchFull => {}
+                Stop::Cut => {
+                    // Feeding an empty carry makes it non-empty, whatever the bytes are.
+                    match self.carry.feed(&bytes[at..], &Self::limits(engine, me)) {
+                        Err(error) => return self.refuse(engine, error, out),
+                        Ok(_) => return Flow::Read,
+                    }
+                }
+                Stop::Error(error) => return self.refuse(engine, error, out),
+            }
+        }
+    }
+
+    /// The state after a batch; `Some`: the window is not read on.
+    fn after_batch(&mut self, end: End, start: usize, requests: &[Request], bytes: &[u8]) -> Option<Flow> {
+        let behind = |i: usize| requests[i].end as usize;
+        let from = match end {
+            End::All => return None,
+            End::Close => {
+                self.state = State::Over;
+                return Some(Flow::Finish);
+            }
+            End::Suspended(i, task) => {
+                self.state = State::Task(task);
+                behind(i)
+            }
+            End::Held(i) => {
+                self.state = State::Held;
+                if i == 0 { start } else { behind(i - 1) }
+            }
+            End::Full(i) => {
+                self.state = State::Full;
+                behind(i)
+            }
+        };
+        self.backlog = bytes[from..].to_vec();
+        Some(Flow::Pause)
+    }
+
+    /// Runs the complete request in the carry; `rest`: what follows it in the window.
+    fn run_carried(&mut self, engine: &mut Engine, me: u32, arena: &Bump, rest: &[u8], out: &mut Out) -> Option<Flow> {
+        let sink = self.sink.take();
+        if let Some(sink) = &sink
+            && sink.failed
+        {
+            engine.shard.blob_release(sink.blob);
+            self.carry.clear();
+            engine.ctx(me, out).fail(crate::db::DbError::OutOfMemory);
+            return None;
+        }
+        let blob = sink.as_ref().map(|s| s.blob);
+        let end = engine.run_carried(me, &mut self.carry, blob, arena, out);
+        match end {
+            End::Held(_) => {
+                self.sink = sink;
+                self.state = State::Held;
+            }
+            End::Suspended(_, task) => {
+                self.carry.clear();
+                self.state = State::Task(task);
+            }
+            End::Full(_) => {
+                self.carry.clear();
+                self.state = State::Full;
+            }
+            End::Close => {
+                self.carry.clear();
+                self.state = State::Over;
+                return Some(Flow::Finish);
+            }
+            End::All => {
+                self.carry.clear();
+                return None;
+            }
+        }
+        self.backlog = rest.to_vec();
+        Some(Flow::Pause)
+    }
+
+    /// A request is under way: checks how much it may hold, and whether its value can be received in place.
+    fn after_cut(&mut self, engine: &mut Engine, me: u32) -> Flow {
+        if self.carry.bytes() as u64 > engine.config.client_query_buffer_bytes_max {
+            let client = engine.clients.get(me);
+            log::warn!("Closing client id={} that reached the limit of its query buffer", client.id);
+            self.state = State::Over;
+            return Flow::Abort;
+        }
+        let Some(bulk) = self.carry.pending_bulk().filter(|b| b.bulk_bytes > SINK_MIN_BYTES) else { return Flow::Read };
+        let row = self.carry.arg(0).and_then(|name| engine.commands.find(name));
+        if row.is_none_or(|row| usize::from(row.run.value_arg) != bulk.arg_index) || self.sink.is_some() {
+            return Flow::Read;
+        }
+        // An item of a short key might take the value itself; a blob must hold what no item can.
+        if bulk.bulk_bytes <= dolmen_slab::CHUNK_BYTES_MAX || bulk.body_have == bulk.bulk_bytes {
+            return Flow::Read;
+        }
+        let Ok(blob) = engine.shard.blob_new(bulk.bulk_bytes) else { return Flow::Read };
+        let have = self.carry.divert();
+        let failed = engine.shard.blob_append(blob, &have).is_err();
+        self.sink = Some(Box::new(Sink { blob, left_bytes: bulk.bulk_bytes - have.len(), failed }));
+        Flow::Sink
+    }
+
+    /// Where the next bytes of the value belong; `discard` takes them if there is no memory.
+    pub fn sink<'s>(&mut self, engine: &'s mut Engine, discard: &'s mut [u8]) -> &'s mut [u8] {
+        let Some(sink) = &mut self.sink else { return discard };
+        let left = sink.left_bytes;
+        if !sink.failed && engine.shard.blob_spare(sink.blob).is_err() {
+            sink.failed = true;
+        }
+        let room = match engine.shard.blob_spare(sink.blob) {
+            Ok(room) if !sink.failed => room,
+            _ => discard,
+        };
+        let n = room.len().min(left);
+        &mut room[..n]
+    }
+
+    /// `bytes` of the value have arrived in place.
+    pub fn sunk(&mut self, engine: &mut Engine, bytes: usize) -> Flow {
+        let Some(sink) = &mut self.sink else { return Flow::Read };
+        if !sink.failed {
+            engine.shard.blob_advance(sink.blob, bytes);
+        }
+        sink.left_bytes -= bytes;
+        if sink.left_bytes > 0 {
+            return Flow::Sink;
+        }
+        self.carry.diverted_done();
+        Flow::Read
+    }
+
+    /// A session with a task, or one that waited, goes on.
+    pub fn go_on(&mut self, engine: &mut Engine, me: u32, arena: &Bump, out: &mut Out, budget: &mut Budget) -> Turn {
+        match &mut self.state {
+            State::Task(task) => {
+                let mut ctx = engine.ctx(me, out);
+                let done = task.step(&mut ctx, budget);
+                ctx.stats.dirty += ctx.changed;
+                if !done {
+                    let full = out.queued() > crate::cmd::many::OUT_HIGH_BYTES;
+                    return if full { Turn::Parked } else { Turn::Again };
+                }
+            }
+            State::Held if !engine.shard.holds.is_idle() => return Turn::Parked,
+            State::Held | State::Full => {}
+            State::Ready | State::Over => return Turn::Flow(Flow::Read),
+        }
+        self.state = State::Ready;
+        let backlog = std::mem::take(&mut self.backlog);
+        let flow = if self.carry.is_empty() && backlog.is_empty() {
+            Flow::Read
+        } else {
+            self.consume(engine, me, arena, &backlog, out)
+        };
+        match (&self.state, flow) {
+            (State::Task(_), _) => Turn::Again,
+            (State::Held | State::Full, _) => Turn::Parked,
+            (_, flow) => Turn::Flow(flow),
+        }
+    }
+
+    /// Answers a protocol error; the connection closes behind it.
+    fn refuse(&mut self, engine: &mut Engine, error: ProtocolError, out: &mut Out) -> Flow {
+        engine.stats.error_replies += 1;
+        crate::proto::reply::Reply::new(out, false).error_bytes(&error.text());
+        self.carry.clear();
+        self.state = State::Over;
+        Flow::Finish
+    }
+
+    /// The connection has gone: gives back what lies in the keyspace.
+    pub fn close(mut self, engine: &mut Engine) {
+        if let State::Task(task) = &mut self.state {
+            task.abandon(&mut engine.shard);
+        }
+        if let Some(sink) = self.sink.take() {
+            engine.shard.blob_release(sink.blob);
+        }
+    }
+}
+
+/// Parses requests of a window until it is used up, a batch is full, or something else must happen first.
+#[inline]
+fn parse_batch<'a: 'b, 'b>(
+    engine: &Engine,
+    me: u32,
+    bytes: &'b [u8],
+    at: &mut usize,
+    args: &mut ArenaVec<'a, &'b [u8]>,
+    requests: &mut ArenaVec<'a, Request>,
+) -> Stop {
+    let limits = Session::limits(engine, me);
+    let database = engine.clients.get(me).database as usize;
+    while *at < bytes.len() {
+        if requests.len() == BATCH_MAX {
+            return Stop::BatchFull;
+        }
+        let first = args.len();
+        match resp::parse(bytes, *at, &limits, args) {
+            Ok(Parsed::Request { end }) => {
+                *at = end;
+                if args.len() == first {
+                    continue;
+                }
+                let request = engine.request(database, &args[first..], first, end);
+                requests.push(request);
+                if request.row.is_some_and(|row| row.flags.contains(crate::cmd::spec::Flags::ENDS_BATCH)) {
+                    return Stop::BatchFull;
+                }
+            }
+            Ok(Parsed::Incomplete) => return Stop::Cut,
+            Err(error) => return Stop::Error(error),
+        }
+    }
+    Stop::WindowEmpty
+}

@@ -1,1 +1,132 @@
-//! (to come)
+//! A worker: one thread, one backend, its connections, and the loop that gives each its turn.
+//!
+//! ```text
+//! turn: poll (inputs → sessions → output) → suspended commands → flush (one send each) → background, in slices
+//! ```
+//! Every turn is bounded: dispatch of inputs ends after `DISPATCH_MAX`, suspended commands and background work get slices.
+mod state;
+
+use crate::base::clock::Clock;
+use crate::cmd::ctx::Budget;
+use crate::config::Config;
+use crate::exec::Engine;
+use crate::net::{Backend, Flow};
+use crate::session::Turn;
+pub use state::State;
+use std::time::{Duration, Instant};
+
+/// Time for all suspended commands of a turn.
+const TASKS_MAX: Duration = Duration::from_micros(100);
+/// Time for one of them.
+const TASK_SLICE: Duration = Duration::from_micros(50);
+/// Background work of a turn: a fifth of a loaded worker, within these bounds.
+const BACKGROUND_MIN: Duration = Duration::from_micros(50);
+const BACKGROUND_MAX: Duration = Duration::from_micros(100);
+/// How long a shutdown waits for clients to take their replies.
+const SHUTDOWN_FLUSH_MAX: Duration = Duration::from_secs(3);
+
+/// A thread's worth of server.
+pub struct Worker<B: Backend> {
+    backend: B,
+    state: State,
+}
+
+impl<B: Backend> Worker<B> {
+    /// A worker over a backend that listens already.
+    ///
+    /// # Errors
+    /// If the address space for the data cannot be reserved.
+    pub fn new(backend: B, config: Config, clock: Clock, seed: u64, memory: dolmen_slab::Config) -> std::io::Result<Worker<B>> {
+        Ok(Worker { backend, state: State::new(Engine::new(config, clock, seed, memory)?) })
+    }
+
+    pub fn backend(&mut self) -> &mut B {
+        &mut self.backend
+    }
+
+    pub fn engine(&mut self) -> &mut Engine {
+        &mut self.state.engine
+    }
+
+    /// Serves until a signal or SHUTDOWN ends it; everything read by then is answered and sent.
+    ///
+    /// # Errors
+    /// If the backend cannot wait for events any more.
+    pub fn run(&mut self) -> std::io::Result<()> {
+        while !self.turn(None)? {}
+        self.shut_down()
+    }
+
+    /// One turn; waits at most `wait_max` for events. True: the server shall end.
+    ///
+    /// # Errors
+    /// As `run`.
+    pub fn turn(&mut self, wait_max: Option<Duration>) -> std::io::Result<bool> {
+        let timeout = self.state.timeout();
+        let timeout = wait_max.map_or(timeout, |max| timeout.min(max));
+        self.backend.poll(&mut self.state, Some(timeout))?;
+        self.state.wake();
+        self.run_suspended();
+        self.backend.flush(&mut self.state);
+        self.close_asked();
+        let sleep = self.state.engine.asks.sleep.take();
+        self.background();
+        self.state.end_turn(self.backend.memory_bytes());
+        if let Some(time) = sleep {
+            // DEBUG SLEEP: the server stands still because it was told to; that is no turn of its own making.
+            std::thread::sleep(time);
+        }
+        Ok(self.state.engine.asks.shutdown.is_some())
+    }
+
+    /// Gives every session that waits for time its slice.
+    fn run_suspended(&mut self) {
+        if self.state.ready.is_empty() {
+            return;
+        }
+        let begun = Instant::now();
+        for _ in 0..self.state.ready.len() {
+            let Some(conn) = self.state.ready.pop_front() else { break };
+            let Some(out) = self.backend.out(conn) else { continue };
+            let turn = self.state.go_on(conn, out, &mut Budget::new(TASK_SLICE));
+            match turn {
+                Some(Turn::Again) => self.state.ready.push_back(conn),
+                Some(Turn::Flow(Flow::Read | Flow::Sink)) => self.backend.resume(conn),
+                Some(Turn::Flow(flow @ (Flow::Finish | Flow::Abort))) => self.backend.close(conn, flow),
+                Some(Turn::Parked | Turn::Flow(Flow::Pause)) | None => {}
+            }
+            if begun.elapsed() > TASKS_MAX {
+                break;
+            }
+        }
+        self.state.release_held();
+    }
+
+    fn close_asked(&mut self) {
+        for conn in std::mem::take(&mut self.state.to_close) {
+            self.backend.close(conn, Flow::Abort);
+        }
+    }
+
+    fn background(&mut self) {
+        let slice = (self.state.turn_time() / 4).clamp(BACKGROUND_MIN, BACKGROUND_MAX);
+        self.state.background(slice);
+    }
+
+    /// Stops accepting, gives the clients time to take what is queued, and closes.
+    fn shut_down(&mut self) -> std::io::Result<()> {
+        self.backend.stop_listening();
+        let at_once = self.state.engine.asks.shutdown == Some(true);
+        let begun = Instant::now();
+        while !at_once && begun.elapsed() < SHUTDOWN_FLUSH_MAX {
+            let conns: Vec<_> = self.state.conns().collect();
+            if conns.iter().all(|&conn| self.backend.queued(conn) == 0) {
+                break;
+            }
+            self.backend.poll(&mut self.state, Some(Duration::from_millis(10)))?;
+            self.backend.flush(&mut self.state);
+        }
+        log::info!("Dolmen is now ready to exit, bye bye...");
+        Ok(())
+    }
+}

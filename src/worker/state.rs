@@ -1,0 +1,302 @@
+//! The handler of a worker: what happens to its connections, and when work is due.
+
+use crate::base::indexed::Indexed;
+use crate::base::out::Out;
+use crate::cmd::client::{Client, gate};
+use crate::cmd::ctx::Budget;
+use crate::exec::Engine;
+use crate::net::{ConnId, Flow, Handler, Peer, Why};
+use crate::proto::errors;
+use crate::session::{Session, Turn};
+use bumpalo::Bump;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Time after which dispatch of inputs ends, so that others, suspended commands and background work get their turn.
+const DISPATCH_MAX: Duration = Duration::from_micros(200);
+/// Connections looked at for time-outs at each tick of the cron.
+const CRON_CONNECTIONS: usize = 256;
+
+/// A connection's session, with its id for calls to the backend.
+struct Slot {
+    session: Session,
+    generation: u32,
+}
+
+/// Everything of a worker but its backend.
+pub struct State {
+    pub engine: Engine,
+    sessions: Indexed<Slot>,
+    arena: Bump,
+    /// Sessions that go on when given time.
+    pub ready: VecDeque<ConnId>,
+    /// Sessions that wait for names, in the order of their arrival.
+    held: VecDeque<ConnId>,
+    pub to_close: Vec<ConnId>,
+    /// Swallows values for which there is no memory.
+    discard: Box<[u8]>,
+    woken: Instant,
+    awake: bool,
+    background_due: bool,
+    cron_due: Instant,
+    cron_cursor: u32,
+    terminate: bool,
+}
+
+impl State {
+    #[must_use]
+    pub fn new(engine: Engine) -> State {
+        let now = Instant::now();
+        State {
+            engine,
+            sessions: Indexed::default(),
+            arena: Bump::new(),
+            ready: VecDeque::new(),
+            held: VecDeque::new(),
+            to_close: Vec::new(),
+            discard: vec![0; 16 * 1024].into_boxed_slice(),
+            woken: now,
+            awake: false,
+            background_due: false,
+            cron_due: now,
+            cron_cursor: 0,
+            terminate: false,
+        }
+    }
+
+    pub fn conns(&self) -> impl Iterator<Item = ConnId> {
+        self.sessions.iter().map(|(index, slot)| ConnId { index, generation: slot.generation })
+    }
+
+    /// How long the backend may wait for events.
+    #[must_use]
+    pub fn timeout(&self) -> Duration {
+        if self.background_due || !self.ready.is_empty() {
+            return Duration::ZERO;
+        }
+        let now = Instant::now();
+        let cron = self.cron_due.saturating_duration_since(now);
+        let unix_ms = self.engine.clock.unix_ms();
+        let due = self.engine.shard.next_due_ms().map(|due| Duration::from_millis(due.saturating_sub(unix_ms).max(1)));
+        due.map_or(cron, |due| due.min(cron))
+    }
+
+    /// A turn begins: reads the clocks, once.
+    #[inline]
+    pub fn wake(&mut self) {
+        if !self.awake {
+            self.awake = true;
+            self.woken = Instant::now();
+            self.engine.clock.refresh();
+        }
+    }
+
+    /// Time since the turn began.
+    #[must_use]
+    pub fn turn_time(&self) -> Duration {
+        self.woken.elapsed()
+    }
+
+    /// A turn ends: counts it.
+    pub fn end_turn(&mut self, backend_bytes: usize) {
+        let stats = &mut self.engine.stats;
+        let ns = u64::try_from(self.woken.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        stats.turns += 1;
+        stats.turn_ns_total += ns;
+        stats.turn_ns_max = stats.turn_ns_max.max(ns);
+        stats.backend_bytes = backend_bytes as u64;
+        self.awake = false;
+    }
+
+    /// Gives a session that waits for time its slice; `None`: the connection has gone.
+    pub fn go_on(&mut self, conn: ConnId, out: &mut Out, budget: &mut Budget) -> Option<Turn> {
+        let slot = self.sessions.get_mut(conn.index).filter(|slot| slot.generation == conn.generation)?;
+        self.arena.reset();
+        let turn = slot.session.go_on(&mut self.engine, conn.index, &self.arena, out, budget);
+        if turn == Turn::Parked && slot.session.is_held() {
+            self.held.push_back(conn);
+        }
+        Self::account(&mut self.engine, conn.index, &slot.session, out);
+        Some(turn)
+    }
+
+    /// When nobody holds names any more, those who waited go on in the order of their arrival.
+    pub fn release_held(&mut self) {
+        if self.engine.shard.holds.is_idle() && !self.held.is_empty() {
+            self.ready.extend(self.held.drain(..));
+        }
+    }
+
+    /// What CLIENT LIST and INFO tell of the memory of a client.
+    fn account(engine: &mut Engine, index: u32, session: &Session, out: &Out) {
+        let client = engine.clients.get_mut(index);
+        client.suspended = session.is_suspended();
+        let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        let (query, output) = (clamp(session.bytes()), clamp(out.queued()));
+        let before = u64::from(client.query_bytes) + u64::from(client.out_bytes);
+        client.query_bytes = query;
+        client.out_bytes = output;
+        engine.stats.clients_bytes = engine.stats.clients_bytes + u64::from(query) + u64::from(output) - before;
+    }
+
+    /// What follows from an input: the session may have to wait, or its output may be over the limit.
+    #[inline]
+    fn after_input(&mut self, conn: ConnId, flow: Flow, out: &Out) -> Flow {
+        if flow == Flow::Read && out.queued() < 64 * 1024 {
+            let client = self.engine.clients.get_mut(conn.index);
+            if client.query_bytes == 0
+                && client.out_bytes == 0
+                && self.sessions.get(conn.index).is_some_and(|slot| slot.session.is_idle())
+            {
+                return flow;
+            }
+        }
+        self.after_input_slow(conn, flow, out)
+    }
+
+    #[inline(never)]
+    fn after_input_slow(&mut self, conn: ConnId, flow: Flow, out: &Out) -> Flow {
+        let Some(slot) = self.sessions.get_mut(conn.index) else { return Flow::Abort };
+        if slot.session.is_held() {
+            self.held.push_back(conn);
+        } else if slot.session.is_suspended() {
+            self.ready.push_back(conn);
+        }
+        Self::account(&mut self.engine, conn.index, &slot.session, out);
+        let hard = self.engine.config.client_output_buffer_limits.normal.hard_bytes;
+        if hard > 0 && out.queued() as u64 > hard {
+            log::warn!("Client id={} closed for overcoming of output buffer limits.", self.engine.clients.get(conn.index).id);
+            return Flow::Abort;
+        }
+        flow
+    }
+
+    /// Work between requests: expiry, growth, freeing. At least one unit, at most about `time`.
+    pub fn background(&mut self, time: Duration) {
+        let now = Instant::now();
+        let mut sweep = false;
+        if now >= self.cron_due {
+            let hz = self.engine.config.hz.max(1);
+            self.cron_due = now + Duration::from_secs(1) / hz;
+            self.cron();
+            sweep = true;
+        }
+        let until = now + time;
+        let now_ms = self.engine.clock.unix_ms();
+        self.background_due = self.engine.shard.background(now_ms, sweep, || Instant::now() < until);
+        let used = self.engine.used_bytes();
+        self.engine.stats.used_bytes_peak = self.engine.stats.used_bytes_peak.max(used);
+    }
+
+    /// Some times a second: clients that idle too long.
+    fn cron(&mut self) {
+        let timeout_ms = u64::from(self.engine.config.timeout_s) * 1000;
+        if timeout_ms == 0 {
+            return;
+        }
+        let now_ms = self.engine.clock.unix_ms();
+        for _ in 0..CRON_CONNECTIONS.min(self.sessions.len()) {
+            let next = self.sessions.next_occupied(self.cron_cursor).or_else(|| self.sessions.next_occupied(0));
+            let Some(index) = next else { return };
+            self.cron_cursor = index + 1;
+            let idle_ms = now_ms.saturating_sub(self.engine.clients.get(index).last_input_unix_ms);
+            if idle_ms > timeout_ms
+                && let Some(slot) = self.sessions.get(index)
+                && !slot.session.is_suspended()
+            {
+                log::debug!("Closing idle client");
+                self.to_close.push(ConnId { index, generation: slot.generation });
+            }
+        }
+    }
+}
+
+impl Handler for State {
+    fn woken(&mut self) {
+        self.wake();
+    }
+
+    fn opened(&mut self, conn: ConnId, peer: Peer, out: &mut Out) -> Flow {
+        self.wake();
+        let engine = &mut self.engine;
+        let full = engine.clients.len() >= engine.config.maxclients as usize;
+        let now_ms = engine.clock.unix_ms();
+        let locked = !engine.config.requirepass.is_empty();
+        engine.clients.insert(conn.index, |id| {
+            let mut client = Client::new(id, now_ms, &peer.remote, &peer.local, peer.fd, peer.unix);
+            if locked {
+                client.gate |= gate::UNAUTHENTICATED;
+            }
+            client
+        });
+        self.sessions.insert(conn.index, Slot { session: Session::default(), generation: conn.generation });
+        if full {
+            engine.stats.rejected_connections += 1;
+            crate::proto::reply::Reply::new(out, false).error(errors::MAX_CLIENTS);
+            return Flow::Finish;
+        }
+        engine.stats.connections += 1;
+        Flow::Read
+    }
+
+    #[inline]
+    fn data(&mut self, conn: ConnId, bytes: &[u8], out: &mut Out) -> Flow {
+        self.wake();
+        let Some(slot) = self.sessions.get_mut(conn.index) else { return Flow::Abort };
+        self.engine.stats.input_bytes += bytes.len() as u64;
+        self.engine.clients.get_mut(conn.index).last_input_unix_ms = self.engine.clock.unix_ms();
+        self.arena.reset();
+        let flow = slot.session.data(&mut self.engine, conn.index, &self.arena, bytes, out);
+        self.after_input(conn, flow, out)
+    }
+
+    fn sink(&mut self, conn: ConnId) -> &mut [u8] {
+        match self.sessions.get_mut(conn.index) {
+            Some(slot) => slot.session.sink(&mut self.engine, &mut self.discard),
+            None => &mut self.discard,
+        }
+    }
+
+    fn sunk(&mut self, conn: ConnId, bytes: usize, _out: &mut Out) -> Flow {
+        self.wake();
+        self.engine.stats.input_bytes += bytes as u64;
+        self.engine.clients.get_mut(conn.index).last_input_unix_ms = self.engine.clock.unix_ms();
+        match self.sessions.get_mut(conn.index) {
+            Some(slot) => slot.session.sunk(&mut self.engine, bytes),
+            None => Flow::Abort,
+        }
+    }
+
+    fn sent(&mut self, conn: ConnId, _queued: usize, out: &mut Out) {
+        let Some(slot) = self.sessions.get(conn.index) else { return };
+        if out.queued() < crate::cmd::many::OUT_HIGH_BYTES / 4 && (slot.session.is_full() || slot.session.is_suspended()) {
+            self.ready.push_back(conn);
+        }
+        Self::account(&mut self.engine, conn.index, &slot.session, out);
+    }
+
+    fn closed(&mut self, conn: ConnId, _why: Why) {
+        if let Some(slot) = self.sessions.remove(conn.index) {
+            let client = self.engine.clients.get(conn.index);
+            self.engine.stats.clients_bytes -= u64::from(client.query_bytes) + u64::from(client.out_bytes);
+            self.engine.clients.remove(conn.index);
+            slot.session.close(&mut self.engine);
+        }
+    }
+
+    fn signal(&mut self, signo: i32) {
+        if self.terminate {
+            // A second signal: the user does not want to wait.
+            self.engine.asks.shutdown = Some(true);
+        } else {
+            self.engine.asks.shutdown = Some(false);
+        }
+        self.terminate = true;
+        log::warn!("Received {}, shutting down", if signo == libc::SIGINT { "SIGINT" } else { "SIGTERM" });
+    }
+
+    #[inline]
+    fn turn_over(&mut self) -> bool {
+        self.woken.elapsed() > DISPATCH_MAX
+    }
+}
