@@ -45,10 +45,11 @@ impl<T: Copy> Perfect<T> {
         }
         let bits_min = (entries.len() * 2).next_power_of_two().trailing_zeros().max(1);
         for bits in bits_min..=24 {
-            let mut seed = 0;
+            let mut table = Perfect { multiplier: 0, shift: u64::BITS - bits, slots: Box::default() };
             for _ in 0..512 {
-                seed = step(seed);
-                if let Some(table) = Self::place(entries, seed | 1, bits) {
+                table.multiplier = step(table.multiplier) | 1;
+                if table.separates(entries, bits) {
+                    table.place(entries, bits);
                     return table;
                 }
             }
@@ -56,18 +57,19 @@ impl<T: Copy> Perfect<T> {
         unreachable!("2^24 slots hold {} words without a collision", entries.len());
     }
 
-    /// The table with this multiplier, unless two entries meet in a slot.
-    fn place(entries: &[Slot<T>], multiplier: u64, bits: u32) -> Option<Perfect<T>> {
+    /// Whether no two entries meet in one of 2^`bits` slots.
+    fn separates(&self, entries: &[Slot<T>], bits: u32) -> bool {
+        let mut taken = vec![false; 1 << bits];
+        entries.iter().all(|entry| !std::mem::replace(&mut taken[self.at(entry.word)], true))
+    }
+
+    fn place(&mut self, entries: &[Slot<T>], bits: u32) {
         let free = Slot { word: 0, fold: 0, len: 0, value: None };
-        let mut table = Perfect { multiplier, shift: u64::BITS - bits, slots: vec![free; 1 << bits].into() };
+        self.slots = vec![free; 1 << bits].into();
         for entry in entries {
-            let at = table.at(entry.word);
-            if table.slots[at].value.is_some() {
-                return None;
-            }
-            table.slots[at] = *entry;
+            let at = self.at(entry.word);
+            self.slots[at] = *entry;
         }
-        Some(table)
     }
 
     #[inline]
@@ -138,7 +140,7 @@ impl<T: Copy> Index<T> {
         if name.len() <= WORD { self.find_word(pack(name), name.len()) } else { self.find_long(name) }
     }
 
-    /// The same for a parser that may read 8 bytes at the name and so needs no [`pack`] (about 17 instructions instead
+    /// The same for a parser that may read 8 bytes at the name and so needs no packing (about 17 instructions instead
     /// of 28): `word` is little-endian, zero beyond `len`, which is at most 8.
     #[inline]
     pub fn find_word(&self, word: u64, len: usize) -> Option<T> {
