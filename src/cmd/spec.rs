@@ -61,7 +61,7 @@ pub use connection::*;
 pub use doc::{ArgDoc, ArgFlags, ArgKind, Doc, DocFlags, Group};
 pub use generic::*;
 pub use index::{Commands, Index};
-pub use keys::{Begin, Find, KeyFlags, KeyPositions, KeySpec, Keys, Located};
+pub use keys::{Begin, Find, KeyFlags, KeyPositions, KeySpec, Keys, Located, Refine};
 pub use server::*;
 pub use string::*;
 
@@ -259,9 +259,10 @@ mod tests {
 
     #[test]
     fn subcommands_are_found_in_any_case() {
-        static SUBS: [Command<u8>; 2] = [CONFIG_GET.run(1), CONFIG_HELP.run(2)];
-        let config = CONFIG.container(0, &SUBS);
-        assert_eq!(config.subcommand(b"hElP").map(|sub| sub.run), Some(2));
+        type Run = fn() -> u8;
+        static ROWS: [Command<Run>; 1] = [CONFIG.container(|| 0, &[CONFIG_GET.run(|| 1), CONFIG_HELP.run(|| 2)])];
+        let [config] = &ROWS;
+        assert_eq!(config.subcommand(b"hElP").map(|sub| (sub.run)()), Some(2));
         assert_eq!(config.subcommand(b"get").map(|sub| sub.short_name()), Some("get"));
         assert!(config.subcommand(b"").is_none() && config.subcommand(b"config|get").is_none());
         assert_eq!(config.short_name(), "config");

@@ -67,8 +67,11 @@ pub struct KeySpec {
     pub begin: Begin,
     pub find: Find,
     /// The flags that hold for these very arguments, where `VARIABLE_FLAGS` is set.
-    pub refine: Option<fn(&[&[u8]]) -> KeyFlags>,
+    pub refine: Option<Refine>,
 }
+
+/// Tells what the command `argv` (name first) does with its keys.
+pub type Refine = fn(argv: &[&[u8]]) -> KeyFlags;
 
 /// What a specification finds in an argument vector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
