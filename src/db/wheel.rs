@@ -235,6 +235,8 @@ pub struct Wheel {
     parked_due: usize,
     /// The code of what is parked now.
     parked_code: u16,
+    /// When the last round began.
+    parked_tick: u64,
     purge: Option<Purge>,
 }
 
@@ -256,6 +258,7 @@ impl Wheel {
             parked: VecDeque::new(),
             parked_due: 0,
             parked_code: PARKED,
+            parked_tick: tick,
             purge: None,
         }
     }
@@ -388,14 +391,11 @@ impl Wheel {
         }
         if self.paced_tick != self.tick {
             self.pace();
-            if self.parked_due == 0 {
-                self.parked_due = self.parked.len();
-                self.parked_code ^= GENERATION;
-            }
         }
         self.cascade_ahead(slab, &mut left, due);
         self.fire_parked(slab, &mut left, due);
-        self.parked_due > 0 || self.owed.iter().any(|&n| n > 0)
+        let parked = self.parked_due > 0 || !self.parked.is_empty() && self.parked_tick != self.tick;
+        parked || self.owed.iter().any(|&n| n > 0)
     }
 
     /// The next tick after this one at which there is something to do: to fire, or to have an upper slot cascaded before it begins.
@@ -460,7 +460,15 @@ impl Wheel {
 
     /// Looks at each parked entry once a tick; what is parked again goes to the back, for the next round.
     fn fire_parked(&mut self, slab: &mut Slab, left: &mut usize, due: &mut impl Due) {
-        while self.parked_due > 0 && *left > 0 {
+        while *left > 0 {
+            if self.parked_due == 0 {
+                if self.parked.is_empty() || self.parked_tick == self.tick {
+                    break;
+                }
+                self.parked_tick = self.tick;
+                self.parked_due = self.parked.len();
+                self.parked_code ^= GENERATION;
+            }
             self.parked_due -= 1;
             let Some(hash32) = self.parked.pop_front() else { break };
             *left -= 1;
