@@ -1,7 +1,7 @@
 //! The one hash of keys and members: xxh3 with a random seed. Owns the choice of function; must not know what is hashed or where it is kept.
 //!
 //! The seed is drawn once per process, so that nobody can prepare keys that collide. Placement, shards and SCAN cursors all take bits of
-//! this one value; nothing persistent or visible to another process may depend on it.
+//! this one value (a 16-byte key takes about 30 instructions, inlined); nothing persistent or visible to another process may depend on it.
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 /// Hash of a key. Equal keys have equal hashes under one seed only.

@@ -1,3 +1,15 @@
-//! (to come)
+//! Commands: what each takes, does and answers, a file a family. Knows nothing of layouts, connections or the wire; what a command has
+//! changed it reports, and the pipeline acts on it.
+pub mod client;
+pub mod connection;
+pub mod ctx;
+pub mod expire;
+pub mod info;
 pub mod introspect;
+pub mod keys;
+pub mod many;
+pub mod options;
+pub mod server;
 pub mod spec;
+pub mod strings;
+pub mod table;
