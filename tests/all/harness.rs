@@ -537,7 +537,8 @@ impl Client {
         let length = || usize::try_from(number()?).map_err(|_| invalid("a negative length"));
         Ok(match kind {
             b'+' => Reply::Simple(text()?),
-            b'-' => Reply::Error(text()?),
+            // An error repeats what it was sent, so it need not be text.
+            b'-' => Reply::Error(String::from_utf8_lossy(rest).into_owned()),
             b':' => Reply::Int(number()?),
             b'$' if rest == b"-1" => Reply::NilBulk,
             b'$' => Reply::Bulk(self.block(length()?)?),

@@ -15,8 +15,12 @@
 
 mod harness;
 
+mod bug_reports;
+mod clients;
 mod connection;
+mod differential;
 mod expiry;
+mod hostile;
 mod keys;
 mod protocol;
 mod server;

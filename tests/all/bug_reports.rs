@@ -1,0 +1,141 @@
+//! Inputs that broke a real Redis-compatible server, from public bug reports. Each test names its thread (df dragonfly, kv kvrocks,
+//! vk valkey, rd redis, ga garnet) and its row in the project's collection; the right answer is what Redis documents and does.
+
+use std::collections::BTreeSet;
+
+use crate::harness::{Reply, Server, eventually, request, script};
+use crate::keys::fill;
+
+/// Row 1, df#8243: an empty line between two requests of one write.
+#[test]
+fn row_1_an_empty_line_between_requests() {
+    let server = Server::start();
+    let mut c = server.client();
+    c.send(&[request(&["SET", "k", "v"]), b"\r\n".to_vec(), request(&["ECHO", "hi"])].concat());
+    assert_eq!([c.read(), c.read()], [Reply::Simple("OK".into()), Reply::bulk("hi")]);
+    c.expect("PING", "+PONG");
+}
+
+/// Row 3, df#5949: a nil for an argument, and a nested array.
+#[test]
+fn row_3_nil_and_nested_arguments() {
+    let server = Server::start();
+    for (bytes, expected) in [
+        ("*2\r\n$4\r\nECHO\r\n$-1\r\n", "ERR Protocol error: invalid bulk length"),
+        ("*2\r\n*1\r\n$4\r\nECHO\r\n$2\r\nhi\r\n", "ERR Protocol error: expected '$', got '*'"),
+    ] {
+        let mut c = server.client();
+        c.send(bytes.as_bytes());
+        assert_eq!(c.read(), Reply::Error(expected.into()));
+        c.expect_closed();
+        server.assert_alive();
+    }
+}
+
+/// Row 9, rd#9825 and df#17: deadlines that overflow, and one in the past.
+#[test]
+fn row_9_deadlines_that_overflow() {
+    let server = Server::start();
+    let mut c = server.client();
+    script(
+        &server,
+        &mut c,
+        r"
+        SET f b                        => +OK
+        EXPIRE f 18446744073709561     => -ERR invalid expire time in 'expire' command
+        EXPIRE f -9223372036854775808  => -ERR invalid expire time in 'expire' command
+        TTL f                          => :-1
+        EXPIRE f -1                    => :1
+        EXISTS f                       => :0
+        ",
+    );
+}
+
+/// Row 11, rd#4048 and df#607: PERSIST after the time is over; SET clears a deadline; KEEPTTL and EX exclude each other.
+#[test]
+fn row_11_persist_after_the_deadline_and_keepttl() {
+    let server = Server::start();
+    let mut c = server.client();
+    c.expect("SET k v PX 20", "+OK");
+    // The clock of the same server says when it is over; TTL and EXISTS of the key itself would delete it.
+    c.expect("SET clock v PX 40", "+OK");
+    eventually("the deadline passes", || c.run("EXISTS clock") == Reply::Int(0));
+    script(
+        &server,
+        &mut c,
+        r"
+        PERSIST k                => :0
+        SET k v EX 100           => +OK
+        SET k w                  => +OK
+        TTL k                    => :-1
+        SET k z KEEPTTL EX 5     => -ERR syntax error
+        GET k                    => 'w'
+        ",
+    );
+}
+
+/// Row 13, kv PR#167: what looks like a number and is none; the one negation that overflows.
+#[test]
+fn row_13_numbers_that_are_none() {
+    let server = Server::start();
+    let mut c = server.client();
+    for stored in [" 10", "010", "+1", "-0"] {
+        assert_eq!(c.call(&["SET", "n", stored]), Reply::Simple("OK".into()));
+        c.expect("INCR n", "-ERR value is not an integer or out of range");
+        assert_eq!(c.run("GET n"), Reply::bulk(stored));
+    }
+    script(
+        &server,
+        &mut c,
+        r"
+        SET a -1                       => +OK
+        DECRBY a -9223372036854775808  => -ERR decrement would overflow
+        GET a                          => '-1'
+        ",
+    );
+}
+
+/// Row 19, rd#4886 and vk PR#3588: 38,000 keys come and go during a SCAN of 2,000.
+#[test]
+fn row_19_scan_while_keys_come_and_go() {
+    let server = Server::start();
+    let (mut c, mut other) = (server.client(), server.client());
+    fill(&mut c, "stay:", 2000);
+    let (mut cursor, mut found, mut steps) = ("0".to_string(), BTreeSet::new(), 0);
+    loop {
+        let reply = c.run(&format!("SCAN {cursor} COUNT 50"));
+        found.extend(reply.items()[1].items().iter().map(Reply::text).filter(|key| key.starts_with("stay:")));
+        cursor = reply.items()[0].text();
+        if cursor == "0" {
+            break;
+        }
+        steps += 1;
+        if steps == 5 {
+            fill(&mut other, "comes:", 38_000);
+        } else if steps == 15 {
+            let keys: Vec<String> =
+                ["DEL".into()].into_iter().chain((0..38_000).map(|i| format!("comes:{i}"))).collect();
+            assert_eq!(other.call(&keys), Reply::Int(38_000));
+        }
+    }
+    assert!(steps > 15, "keys came and went during the SCAN");
+    assert_eq!(found.len(), 2000);
+}
+
+/// Row 41, rd#11784, the part without subscriptions: after HELLO 3 ordinary commands work as before.
+#[test]
+fn row_41_ordinary_commands_in_resp3() {
+    let server = Server::start();
+    let mut c = server.client3();
+    script(
+        &server,
+        &mut c,
+        r"
+        GET k          => null
+        SET k v        => +OK
+        GET k          => 'v'
+        HELLO 2        => ...
+        GET none       => nil
+        ",
+    );
+}

@@ -1,0 +1,178 @@
+#!/usr/bin/env python3
+"""Every command of the server, as redis-py sends it and understands the answers. usage: redis_py.py PORT PROTOCOL"""
+import sys
+import threading
+import time
+
+import redis
+
+PORT, PROTOCOL = int(sys.argv[1]), int(sys.argv[2])
+FAR = 33177117420
+
+
+def connect(**options):
+    return redis.Redis(port=PORT, protocol=PROTOCOL, socket_timeout=60, **options)
+
+
+def equal(got, expected):
+    if got != expected:
+        raise SystemExit(f"expected {expected!r}, got {got!r}")
+
+
+def fails(text, call, *arguments, **options):
+    try:
+        got = call(*arguments, **options)
+    except redis.ResponseError as error:
+        if text not in str(error):
+            raise SystemExit(f"expected an error with {text!r}, got {error!r}")
+    else:
+        raise SystemExit(f"expected an error with {text!r}, got {got!r}")
+
+
+def connection(r):
+    equal(r.ping(), True)
+    equal(r.echo("hello"), b"hello")
+    equal(r.client_setname("tester"), True)
+    assert r.client_getname() in ("tester", b"tester")
+    assert r.client_id() > 0
+    names = [str(client["name"]) for client in r.client_list()]
+    assert "tester" in names, names
+    other = connect(db=3)
+    other.set("k", "three")
+    equal(r.get("k"), None)
+    equal(other.get("k"), b"three")
+    other.flushdb()
+
+
+def strings(r):
+    equal(r.set("k", "v"), True)
+    equal(r.get("k"), b"v")
+    equal(r.set("k", "w", nx=True), None)
+    equal(r.set("k", "w", xx=True, get=True), b"v")
+    equal(r.set("k", "x", ex=100), True)
+    assert 99 <= r.ttl("k") <= 100
+    equal(r.set("k", "y", keepttl=True), True)
+    assert 99 <= r.ttl("k") <= 100
+    equal(r.set("k", "z", pxat=FAR * 1000 + 1), True)
+    equal(r.pexpiretime("k"), FAR * 1000 + 1)
+    equal(r.set("k", "z", exat=FAR), True)
+    equal(r.expiretime("k"), FAR)
+    equal(r.set("k", "z", px=100000), True)
+    equal(r.setnx("k", "v"), False)
+    equal(r.setex("k", 100, "v"), True)
+    equal(r.psetex("k", 100000, "v"), True)
+    equal(r.getset("k", "new"), b"v")
+    equal(r.getdel("k"), b"new")
+    equal(r.exists("k"), 0)
+    equal(r.mset({"a": 1, "b": b"\x00\xff\r\n", "c": ""}), True)
+    equal(r.mget("a", "b", "c", "none"), [b"1", b"\x00\xff\r\n", b"", None])
+    equal(r.append("a", "23"), 3)
+    equal(r.strlen("a"), 3)
+    equal(r.incr("a"), 124)
+    equal(r.decr("a"), 123)
+    equal(r.incrby("a", 1000), 1123)
+    equal(r.decrby("a", 123), 1000)
+    fails("not an integer", r.incr, "b")
+    value = bytes(range(256)) * 40000
+    equal(r.set("big", value), True)
+    assert r.get("big") == value
+
+
+def keys(r):
+    r.flushall()
+    equal(r.randomkey(), None)
+    for i in range(1000):
+        r.set(f"key:{i}", i)
+    equal(r.dbsize(), 1000)
+    equal(sorted(r.keys("key:99?")), sorted(b"key:%d" % i for i in range(990, 1000)))
+    equal(set(r.scan_iter(count=50)), {b"key:%d" % i for i in range(1000)})
+    equal(set(r.scan_iter(match="key:1", _type="string")), {b"key:1"})
+    assert r.randomkey().startswith(b"key:")
+    equal(r.exists("key:1", "key:1", "none"), 2)
+    equal(r.type("key:1"), b"string")
+    equal(r.type("none"), b"none")
+    equal(r.delete("key:1", "key:2", "none"), 2)
+    equal(r.unlink("key:3"), 1)
+    equal(r.flushdb(), True)
+    equal(r.dbsize(), 0)
+    equal(r.flushall(asynchronous=True), True)
+
+
+def expiry(r):
+    r.set("k", "v")
+    equal(r.ttl("k"), -1)
+    equal(r.ttl("none"), -2)
+    equal(r.expire("k", 100), True)
+    equal(r.expire("k", 50, nx=True), False)
+    equal(r.expire("k", 50, gt=True), False)
+    equal(r.expire("k", 50, lt=True), True)
+    equal(r.pexpire("k", 60000, xx=True), True)
+    equal(r.expireat("k", FAR), True)
+    equal(r.pexpireat("k", FAR * 1000), True)
+    equal(r.pexpiretime("k"), FAR * 1000)
+    assert r.pttl("k") > 10**12
+    equal(r.persist("k"), True)
+    equal(r.persist("k"), False)
+    r.set("short", "v", px=20)
+    deadline = time.time() + 60
+    while r.exists("short"):
+        assert time.time() < deadline, "a key does not expire"
+        time.sleep(0.002)
+
+
+def server(r):
+    info = r.info()
+    assert info["redis_version"] and info["used_memory"] > 0 and info["connected_clients"] >= 1, info
+    assert r.info("keyspace") is not None
+    assert r.command_count() > 40
+    assert "get" in {name.lower() for name in r.command()}
+    equal(r.config_get("port"), {"port": str(PORT)})
+    seconds, _ = r.time()
+    assert abs(int(seconds) - time.time()) < 3600
+    fails("unknown command", r.execute_command, "NOSUCH")
+    fails("syntax error", r.execute_command, "SET", "k", "v", "NOSUCH")
+
+
+def pipelines(r):
+    pipe = r.pipeline(transaction=False)
+    for i in range(1000):
+        pipe.set(f"p{i}", i).get(f"p{i}").incr("count")
+    replies = pipe.execute()
+    equal(replies[1::3], [b"%d" % i for i in range(1000)])
+    equal(replies[2::3], list(range(1, 1001)))
+    pipe = r.pipeline(transaction=False)
+    pipe.set("s", "text").incr("s").get("s")
+    replies = pipe.execute(raise_on_error=False)
+    assert isinstance(replies[1], redis.ResponseError) and replies[2] == b"text", replies
+
+
+def threads():
+    failures = []
+
+    def work(name):
+        r = connect()
+        for i in range(300):
+            r.set(f"{name}:{i}", f"{name}{i}")
+            if r.get(f"{name}:{i}") != f"{name}{i}".encode():
+                failures.append(name)
+
+    running = [threading.Thread(target=work, args=(f"t{n}",)) for n in range(8)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    equal(failures, [])
+
+
+def main():
+    r = connect()
+    for part in connection, strings, keys, expiry, server, pipelines:
+        part(r)
+    threads()
+    decoding = connect(decode_responses=True)
+    decoding.set("text", "grün")
+    equal(decoding.get("text"), "grün")
+    print("all passed")
+
+
+main()
