@@ -71,6 +71,20 @@ impl<T> Indexed<T> {
         })
     }
 
+    /// The first index from `from` on that holds a value.
+    #[must_use]
+    pub fn next_occupied(&self, from: u32) -> Option<u32> {
+        let first = from as usize / PAGE;
+        for (at, page) in self.pages.iter().enumerate().skip(first) {
+            let skip = if at == first { from as usize % PAGE } else { 0 };
+            let Some(page) = page else { continue };
+            if let Some(slot) = page.iter().skip(skip).position(Option::is_some) {
+                return u32::try_from(at * PAGE + skip + slot).ok();
+            }
+        }
+        None
+    }
+
     /// Memory held for slots, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
@@ -95,5 +109,7 @@ mod tests {
         assert_eq!(all.get(100_000), None);
         all.insert(700, 8);
         assert_eq!(all.iter().last(), Some((700, &8)));
+        all.remove(3);
+        assert_eq!((all.next_occupied(3), all.next_occupied(700), all.next_occupied(701)), (Some(4), Some(700), None));
     }
 }

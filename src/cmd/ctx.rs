@@ -6,7 +6,7 @@ use crate::base::clock::Clock;
 use crate::base::out::Out;
 use crate::base::rng::Rng;
 use crate::config::Config;
-use crate::db::{Db, DbError, Key, NewValue};
+use crate::db::{Db, DbError, Key, NewValue, Shard};
 use crate::proto::errors;
 use crate::proto::reply::Reply;
 use dolmen_slab::BlobId;
@@ -149,7 +149,7 @@ pub trait Task {
     /// Memory held, in bytes; counts to the client.
     fn bytes(&self) -> usize;
     /// Called instead of further steps when the connection has gone: gives back what lies in the shard.
-    fn abandon(&mut self, _shard: &mut crate::db::Shard) {}
+    fn abandon(&mut self, _shard: &mut Shard) {}
 }
 
 /// Counters of the server, beside those of the shards.
@@ -172,6 +172,14 @@ pub struct Stats {
     pub dirty: u64,
     /// Bytes held by clients: requests in progress, output, suspended commands.
     pub clients_bytes: u64,
+    /// Bytes that the backend holds for connections and their output.
+    pub backend_bytes: u64,
+}
+
+/// All memory that the server accounts for: data with its structure, and clients.
+#[must_use]
+pub fn used_bytes(shard: &Shard, stats: &Stats) -> u64 {
+    shard.used_bytes() + stats.clients_bytes + stats.backend_bytes
 }
 
 /// What a command asks of the layers above it.

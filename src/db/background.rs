@@ -4,8 +4,10 @@
 
 use super::item::{self, Expiry};
 use super::view::free_item;
+use super::wheel::{Due, Rearm};
 use super::{Database, ItemHash, Shard, item_at};
-use dolmen_slab::{Handle, Kind};
+use crate::table::{Slot, Table};
+use dolmen_slab::{Handle, Kind, Slab};
 use std::mem;
 
 /// Units of one round: entries of a wheel, segments of a table, items of a flushed database, extents of huge values, spans.
@@ -89,6 +91,24 @@ impl Shard {
         }
     }
 
+    /// Fires what is due of one database, and drops stale entries of its wheel when they are many.
+    fn expire_some(&mut self, index: usize, now_ms: u64) -> bool {
+        let Shard { slab, databases, stats, seed, .. } = &mut *self;
+        let Database { table, wheel, expires } = &mut databases[index];
+        let Some(wheel) = wheel else { return false };
+        let mut due = Expirer { table, expires, expired: &mut stats.expired, now_ms, seed: *seed };
+        let more = wheel.advance(slab, now_ms, EXPIRE_UNIT, &mut due);
+        if !wheel.is_purging() && !wheel.is_stale(*expires) {
+            return more;
+        }
+        let purging = wheel.purge(slab, EXPIRE_UNIT, |slab, hash32, code, new_code| {
+            let Some((h, _, expiry)) = armed_item(table, slab, hash32, code) else { return false };
+            set_armed(slab, h, Expiry { armed: new_code, ..expiry });
+            true
+        });
+        more || purging
+    }
+
     fn drain_some(&mut self) -> bool {
         let Some(database) = self.detached.front_mut() else { return false };
         let slab = &mut self.slab;
@@ -139,5 +159,57 @@ impl Shard {
         }
         self.stats.relocated += 1;
         true
+    }
+}
+
+/// The item of a prefix that carries a code.
+fn armed_item(table: &Table, slab: &Slab, hash32: u32, code: u16) -> Option<(Handle, Slot, Expiry)> {
+    let mut found = None;
+    table.find_prefix(slab, hash32, |h, slot| {
+        if let Some(expiry) = item_at(slab, h).expiry()
+            && expiry.armed == code
+        {
+            found = Some((h, slot, expiry));
+        }
+    });
+    found
+}
+
+fn set_armed(slab: &mut Slab, h: Handle, expiry: Expiry) {
+    // SAFETY: `h` came from the table (`armed_item`) and has a deadline word.
+    unsafe { item::overwrite_expiry(slab, h, expiry) }
+}
+
+/// Looks at the items whose wheel entries fire.
+struct Expirer<'a> {
+    table: &'a mut Table,
+    expires: &'a mut u64,
+    expired: &'a mut u64,
+    now_ms: u64,
+    seed: u64,
+}
+
+impl Due for Expirer<'_> {
+    fn soon(&mut self, slab: &Slab, hashes: &[u32]) {
+        for &hash32 in hashes {
+            self.table.prefetch(slab, u64::from(hash32) << 32);
+        }
+        for &hash32 in hashes {
+            self.table.prefetch_entries(slab, u64::from(hash32) << 32);
+        }
+    }
+
+    fn fire(&mut self, slab: &mut Slab, hash32: u32, code: u16, rearm: &mut Rearm<'_>) {
+        let Some((h, slot, expiry)) = armed_item(self.table, slab, hash32, code) else { return };
+        if expiry.deadline_ms > self.now_ms {
+            let armed = rearm.at(slab, expiry.deadline_ms);
+            set_armed(slab, h, Expiry { armed, ..expiry });
+            return;
+        }
+        let hash = item_at(slab, h).hash(self.seed);
+        self.table.remove(slab, hash, slot);
+        free_item(slab, h);
+        *self.expires -= 1;
+        *self.expired += 1;
     }
 }

@@ -62,6 +62,11 @@ impl<'a> Db<'a> {
     }
 
     #[must_use]
+    pub fn shard_ref(&self) -> &Shard {
+        self.shard
+    }
+
+    #[must_use]
     pub fn index(&self) -> usize {
         self.index
     }

@@ -548,6 +548,12 @@ impl Wheel {
         self.entries > live + live / 4 + STALE_SLACK
     }
 
+    /// Whether a purge has begun and goes on with the next call of `purge`.
+    #[inline]
+    pub fn is_purging(&self) -> bool {
+        self.purge.is_some()
+    }
+
     /// Drops stale entries, `budget` entries looked at in a call. Whether the pass goes on (with the next call; entries may be armed and fired in
     /// between). `keep(slab, hash32, code, new_code)`: if an item of this prefix carries `code`, give it `new_code` and answer true; one item only.
     /// After a pass every item has one entry. Each block is allocated anew, so a pass also carries a wheel out of pages that the slab

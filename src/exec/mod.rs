@@ -47,6 +47,12 @@ impl Engine {
         })
     }
 
+    /// All memory that the server accounts for, in bytes.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        crate::cmd::ctx::used_bytes(&self.shard, &self.stats)
+    }
+
     /// The borrows for commands of client `me` that write to `out`.
     #[inline(always)]
     pub fn ctx<'a>(&'a mut self, me: u32, out: &'a mut Out) -> Ctx<'a> {

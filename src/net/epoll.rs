@@ -763,6 +763,7 @@ fn push_ready(conn: &mut Conn, ready: &mut VecDeque<ConnId>, id: ConnId) {
 impl Backend for Epoll {
     fn poll<H: Handler>(&mut self, handler: &mut H, timeout: Option<Duration>) -> io::Result<()> {
         let events = self.wait(timeout)?;
+        handler.woken();
         let left_over = !self.ready.is_empty() || self.accept_more != 0 || !self.lingering.is_empty();
         // A turn does something for one connection at least.
         let mut begun = false;

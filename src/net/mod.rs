@@ -89,6 +89,8 @@ pub struct Peer {
 
 /// The server's side of the seam. For one connection: `opened` first, `closed` exactly once and last, nothing in between after that.
 pub trait Handler {
+    /// The wait for events has ended: a turn begins.
+    fn woken(&mut self) {}
     fn opened(&mut self, conn: ConnId, peer: Peer, out: &mut Out) -> Flow;
     /// `bytes` arrived; all are consumed (an incomplete request is kept by the handler). Valid during the call only.
     fn data(&mut self, conn: ConnId, bytes: &[u8], out: &mut Out) -> Flow;

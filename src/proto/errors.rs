@@ -31,6 +31,10 @@ pub const AUTH_WITHOUT_PASSWORD: &str = "ERR AUTH <password> called without any 
 pub const NOPROTO: &str = "NOPROTO unsupported protocol version";
 pub const PROTOCOL_VERSION: &str = "ERR Protocol version is not an integer or out of range";
 pub const CLIENT_NAME: &str = "ERR Client names cannot contain spaces, newlines or special characters.";
+pub const INVALID_CLIENT_ID: &str = "ERR Invalid client ID";
+pub const INVALID_DB_INDEX: &str = "ERR invalid DB index";
+pub const NO_SHUTDOWN: &str = "ERR No shutdown in progress.";
+pub const SHUTDOWN_FAILED: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
 pub const NO_SUCH_CLIENT: &str = "ERR No such client";
 pub const MAX_CLIENTS: &str = "ERR max number of clients reached";
 pub const LOADING: &str = "LOADING Redis is loading the dataset in memory";
@@ -86,6 +90,21 @@ pub fn hello_option(option: &[u8]) -> Vec<u8> {
 /// EXPIRE and its kin.
 pub fn unsupported_option(option: &[u8]) -> Vec<u8> {
     [b"ERR Unsupported option ", option].concat()
+}
+
+/// CLIENT SETINFO with a text that CLIENT LIST could not show; `option` in lower case.
+pub fn client_label(option: &[u8]) -> Vec<u8> {
+    [b"ERR ", option, b" cannot contain spaces, newlines or special characters."].concat()
+}
+
+/// CLIENT SETINFO of something else.
+pub fn unrecognized_option(option: &[u8]) -> Vec<u8> {
+    [b"ERR Unrecognized option '", option, b"'"].concat()
+}
+
+/// CLIENT LIST TYPE of something else.
+pub fn unknown_client_type(name: &[u8]) -> Vec<u8> {
+    [b"ERR Unknown client type '", name, b"'"].concat()
 }
 
 pub(super) fn protocol(what: &[u8]) -> Vec<u8> {

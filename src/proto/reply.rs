@@ -79,9 +79,17 @@ impl<'a> Reply<'a> {
 
     #[inline]
     pub fn bulk(&mut self, body: &[u8]) {
-        self.header(b'$', body.len());
-        self.out.extend(body);
-        self.out.extend(b"\r\n");
+        self.out.bulk(body);
+    }
+
+    /// A bulk whose body is sent from where it lies.
+    pub fn bulk_shared(&mut self, body: dolmen_slab::BlobRef) {
+        self.out.bulk_shared(body);
+    }
+
+    /// From now on the connection speaks RESP3, or RESP2 again.
+    pub fn set_version(&mut self, v3: bool) {
+        self.v3 = v3;
     }
 
     /// The header of a bulk of `bytes` bytes: the caller owes the body, then `bulk_end`.
