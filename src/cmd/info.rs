@@ -106,7 +106,7 @@ fn memory(ctx: &Ctx<'_>, to: &mut String) {
     let data = shard.used_bytes();
     let used = super::ctx::used_bytes(shard, ctx.stats);
     let structure = shard.overhead_bytes();
-    let resident = cpu::resident_bytes().unwrap_or(0);
+    let resident = cpu::resident_bytes();
     #[expect(clippy::cast_precision_loss, reason = "a ratio of two digits")]
     let ratio = resident as f64 / used.max(1) as f64;
     fields!(to,

@@ -3,7 +3,7 @@
 
 use super::ctx::{Args, Budget, Ctx, Outcome, Sliced, Task};
 use crate::db::Shard;
-use crate::proto::resp::Carry;
+use crate::proto::carry::Carry;
 
 /// Keys whose memory is fetched ahead.
 const AHEAD: usize = 12;

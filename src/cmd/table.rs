@@ -43,7 +43,7 @@ static CONFIG: [Command<Exec>; 2] =
     [spec::CONFIG_GET.run(Exec::new(server::config_get)), spec::CONFIG_HELP.run(Exec::new(server::help))];
 
 /// All commands.
-pub static COMMANDS: [Command<Exec>; 52] = [
+pub static COMMANDS: [Command<Exec>; 48] = [
     // The connection
     spec::PING.run(Exec::new(connection::ping)),
     spec::ECHO.run(Exec::new(connection::echo)),

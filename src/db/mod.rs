@@ -10,7 +10,7 @@ pub mod background;
 pub mod hold;
 pub mod item;
 mod strings;
-mod view;
+pub mod view;
 pub mod wheel;
 
 use crate::table::{Entries, Table};
@@ -182,8 +182,8 @@ impl Shard {
     /// Bytes of the data's structure rather than the data: tables and wheels.
     #[must_use]
     pub fn overhead_bytes(&self) -> u64 {
-        let of = |d: &Database| d.table.table_bytes() + d.wheel.as_ref().map_or(0, |w| w.bytes());
-        self.databases.iter().chain(&self.detached).map(|d| of(d) as u64).sum()
+        let of = |d: &Database| d.table.table_bytes() as u64 + d.wheel.as_ref().map_or(0, |w| w.bytes());
+        self.databases.iter().chain(&self.detached).map(of).sum()
     }
 
     // ---- large values on their way in ----

@@ -14,7 +14,7 @@ use crate::cmd::ctx::{Args, Ctx, Exec, Outcome, Task};
 use crate::cmd::many::{OUT_HIGH_BYTES, SLICED_MIN_ARGS};
 use crate::cmd::spec::{Command, Flags};
 use crate::proto::errors;
-use crate::proto::resp::Carry;
+use crate::proto::carry::Carry;
 
 /// Requests whose items are fetched ahead.
 const AHEAD: usize = 12;
@@ -58,7 +58,7 @@ impl Engine {
         let row = self.commands.find(args[0]);
         let mut request = Request { row, hash: 0, args: narrow(at), argc: narrow(args.len()), end: narrow(end) };
         if let Some(row) = row {
-            let first = row.keys.first();
+            let first = usize::from(row.keys.first().unsigned_abs());
             if first > 0 {
                 if let Some(key) = args.get(first) {
                     request.hash = self.shard.key(key).hash;
