@@ -31,7 +31,7 @@ const PAGE_MERGE_BITS_MAX: u32 = PAGE_BITS_MAX - 2;
 pub(super) struct Directory {
     /// Empty (a table without memory) or a power of two of copies of page references.
     root: Vec<PageRef>,
-    /// 31 - R; 31 when the root is empty, so that every prefix indexes word 0, which is not there.
+    /// 32 - R; 32 when the root is empty, so that every prefix indexes word 0, which is not there.
     shift: u32,
     /// At least the depth of every segment: the largest P+k.
     depth_max: u32,
@@ -49,7 +49,7 @@ pub(super) struct Place {
 
 impl Directory {
     pub(super) const fn new() -> Directory {
-        Directory { root: Vec::new(), shift: 31, depth_max: 0, bytes: 0 }
+        Directory { root: Vec::new(), shift: 32, depth_max: 0, bytes: 0 }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -66,12 +66,14 @@ impl Directory {
     }
 
     #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "a 32-bit word shifted right")]
     fn root_index(&self, prefix: u32) -> usize {
-        (prefix >> 1 >> self.shift) as usize
+        // As 64 bits, so that a shift by 32 (a root of one word) is a shift.
+        (u64::from(prefix) >> self.shift) as usize
     }
 
     fn root_bits(&self) -> u32 {
-        31 - self.shift
+        32 - self.shift
     }
 
     #[inline(always)]
@@ -82,7 +84,7 @@ impl Directory {
     /// The segment of a prefix. Its `count` and `queued` may be missing; see `locate`.
     #[inline(always)]
     pub(super) fn segment(&self, slab: &Slab, prefix: u32) -> Option<Segment> {
-        let page = self.page(prefix)?;
+        let page = self.root.get(self.root_index(prefix))?;
         Some(page.get(slab, page.index(prefix)))
     }
 
