@@ -13,6 +13,7 @@
 //! Owns the layout and nothing else: no expiry rules, no table.
 #![allow(unsafe_code)]
 
+use crate::table::Site;
 use dolmen_slab::{BlobId, CHUNK_BYTES_MAX, Handle, Slab};
 use static_assertions::const_assert;
 use std::marker::PhantomData;
@@ -142,6 +143,8 @@ impl Expiry {
 pub struct Key<'a> {
     pub bytes: &'a [u8],
     pub hash: u64,
+    /// Where the search begins, if that was found out before.
+    pub site: Site,
 }
 
 /// A string value as it lies in an item.

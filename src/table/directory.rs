@@ -37,6 +37,8 @@ pub(super) struct Directory {
     depth_max: u32,
     /// Segments and pages, in the slab.
     bytes: usize,
+    /// See `epoch`.
+    epoch: u64,
 }
 
 /// A segment and where its first word is.
@@ -49,7 +51,7 @@ pub(super) struct Place {
 
 impl Directory {
     pub(super) const fn new() -> Directory {
-        Directory { root: Vec::new(), shift: 32, depth_max: 0, bytes: 0 }
+        Directory { root: Vec::new(), shift: 32, depth_max: 0, bytes: 0, epoch: 0 }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -58,6 +60,16 @@ impl Directory {
 
     pub(super) fn depth_max(&self) -> u32 {
         self.depth_max
+    }
+
+    /// Counts the allocations and releases of segments.
+    #[inline(always)]
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    pub(super) fn set_epoch(&mut self, epoch: u64) {
+        self.epoch = epoch;
     }
 
     /// Slab and heap bytes.
@@ -121,12 +133,14 @@ impl Directory {
 
     pub(super) fn alloc_segment(&mut self, slab: &mut Slab, buckets: u32, depth: u32) -> Result<Segment, AllocError> {
         let segment = Segment::alloc(slab, buckets, depth)?;
+        self.epoch += 1;
         self.bytes += segment.bytes();
         Ok(segment)
     }
 
     pub(super) fn free_segment(&mut self, slab: &mut Slab, segment: Segment) {
         self.bytes -= segment.bytes();
+        self.epoch += 1;
         segment.free(slab);
     }
 

@@ -428,6 +428,41 @@ impl Segment {
     }
 }
 
+/// What the home bucket tells of a search.
+pub(super) enum Home {
+    Found(Slot),
+    Absent,
+    /// Not here, but entries of this home lie further on.
+    Elsewhere,
+}
+
+/// Searches the home bucket only. `line` is a bucket of a live segment: it came from `Segment::home_line`, and no segment was allocated or
+/// freed since (`Directory::epoch`).
+#[inline(always)]
+pub(super) fn find_home(slab: &Slab, line: Handle, prefix: u32, eq: &mut impl FnMut(Handle) -> bool) -> Home {
+    let at: NonNull<Bucket> = slab.ptr(line).cast();
+    // SAFETY: a live bucket (see above); `eq` sees no bucket, and the table is borrowed.
+    let bucket = unsafe { at.as_ref() };
+    for slot in bucket.group().matches(tag_of(prefix)) {
+        if eq(bucket.handle(slot)) {
+            return Home::Found(Slot::new(at, slot));
+        }
+    }
+    if bucket.overflow() == 0 { Home::Absent } else { Home::Elsewhere }
+}
+
+/// Fetches the entries of a bucket whose tag is that of `prefix`. `line` may be stale: then the memory is something else's, and what is
+/// fetched is of no use.
+#[inline(always)]
+pub(super) fn prefetch_matches(slab: &Slab, line: Handle, prefix: u32) {
+    // SAFETY: handles made by `home_line` lie in the committed part of the region, which stays mapped while the slab lives; any bytes are
+    // a valid `Bucket`, which is only read.
+    let bucket = unsafe { slab.ptr(line).cast::<Bucket>().as_ref() };
+    for slot in bucket.group().matches(tag_of(prefix)) {
+        slab.prefetch(bucket.handle(slot));
+    }
+}
+
 /// A page of the directory: `1 << bits` words (see [`Segment`]) for the hashes that begin with the page's `depth` bits.
 ///
 /// ```text
