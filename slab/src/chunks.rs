@@ -18,8 +18,9 @@ use std::ptr::NonNull;
 
 use crate::class::{self, CLASSES, UNIT_BYTES};
 use crate::handle::{Handle, Kind};
+use crate::list::List;
 use crate::region::{Commit, Mapping, PAGE_BYTES, Table};
-use crate::span::{self, BITMAP_WORDS, SPAN_BYTES, SPAN_UNITS, SPAN_UNITS_LOG2, SpanList, SpanMeta, State};
+use crate::span::{self, BITMAP_WORDS, SPAN_BYTES, SPAN_UNITS, SPAN_UNITS_LOG2, SpanMeta, State};
 
 /// Heaps: class times two, plus kind.
 pub(crate) const HEAPS: usize = CLASSES * 2;
@@ -119,11 +120,11 @@ pub(crate) struct Chunks {
     region: Mapping,
     commit: Commit,
     /// Partial spans; boxed because only slow paths read them.
-    pub(crate) bins: Box<[[SpanList; BINS]; HEAPS]>,
+    pub(crate) bins: Box<[[List; BINS]; HEAPS]>,
     /// Spans without live chunk, pages resident; most recently emptied first, stamps descending.
-    pub(crate) empty: SpanList,
+    pub(crate) empty: List,
     /// Released spans.
-    pub(crate) clean: SpanList,
+    pub(crate) clean: List,
     /// Class sizes of live chunks, in bytes.
     pub(crate) used_bytes: u64,
     /// Pages that may be resident: sum of `touched_pages`.
@@ -132,11 +133,15 @@ pub(crate) struct Chunks {
     pub(crate) now_ms: u32,
     /// Next heap whose idle active span `release` retires.
     pub(crate) idle_heap: usize,
+    /// Next heap that `evacuate` looks at.
+    pub(crate) drain_heap: usize,
+    /// Classes of items whose evacuation has begun and not reached its lower mark.
+    pub(crate) draining: [bool; CLASSES],
 }
 
 impl Chunks {
     pub(crate) fn new(reserve_bytes: usize) -> io::Result<Chunks> {
-        let bytes = reserve_bytes.min(REGION_BYTES_MAX).max(2 * SPAN_BYTES);
+        let bytes = reserve_bytes.clamp(2 * SPAN_BYTES, REGION_BYTES_MAX);
         let region = Mapping::reserve(bytes, bytes.min(REGION_BYTES_MIN))?;
         let spans = region.bytes() / SPAN_BYTES;
         Ok(Chunks {
@@ -145,13 +150,15 @@ impl Chunks {
             metas: Table::reserve(spans, spans)?,
             region,
             commit: Commit::new(COMMIT_BYTES_MIN),
-            bins: Box::new([[SpanList::default(); BINS]; HEAPS]),
-            empty: SpanList::default(),
-            clean: SpanList::default(),
+            bins: Box::new([[List::default(); BINS]; HEAPS]),
+            empty: List::default(),
+            clean: List::default(),
             used_bytes: 0,
             resident_pages: 0,
             now_ms: 0,
             idle_heap: 0,
+            drain_heap: 0,
+            draining: [false; CLASSES],
         }
         .with_span_zero())
     }
@@ -393,7 +400,7 @@ impl Chunks {
             _ => (0, 1),
         };
         (meta.state, meta.live_low) = (State::Listed, live_low);
-        meta.bin = bin as u8;
+        meta.bin = u8::try_from(bin).expect("five bins");
         self.bins[heap][bin].push_front(&mut self.metas, span);
     }
 

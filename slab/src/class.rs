@@ -71,7 +71,7 @@ const _: () = {
     assert!(CLASSES == 79 && bytes(0) == CHUNK_BYTES_MIN && bytes(CLASSES - 1) == CHUNK_BYTES_MAX);
     let mut class = 0;
     while class < CLASSES {
-        assert!(bytes(class) % UNIT_BYTES == 0);
+        assert!(bytes(class).is_multiple_of(UNIT_BYTES));
         assert!(of(bytes(class)) == class);
         assert!(class == 0 || of(bytes(class - 1) + 1) == class);
         assert!(capacity(class) >= 4 && capacity(class) * bytes(class) <= SPAN_BYTES);

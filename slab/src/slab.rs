@@ -4,11 +4,17 @@
 use std::io;
 use std::ptr::NonNull;
 
+use crate::blobs::Blobs;
+use crate::body::{self, BlobRef};
 use crate::chunks::{self, Chunks};
 use crate::class::{self, CHUNK_BYTES_MAX};
-use crate::handle::{Handle, Kind};
+
+use crate::error::AllocError;
+use crate::evacuate::Victim;
+use crate::handle::{BlobId, Handle, Kind};
 use crate::region::PAGE_BYTES;
-use crate::stats::{self, ClassStats};
+use crate::release::Clock;
+use crate::stats::{self, BlobStats, ClassStats};
 
 /// Sizes and times of a [`Slab`].
 #[derive(Clone, Debug)]
@@ -27,26 +33,14 @@ impl Default for Config {
     }
 }
 
-/// Out of memory or of reserved address space.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct AllocError {
-    /// Size of the request that failed.
-    pub requested_bytes: usize,
-}
-
-impl std::fmt::Display for AllocError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "no room for {} bytes", self.requested_bytes)
-    }
-}
-
-impl std::error::Error for AllocError {}
-
 /// The allocator of one shard: chunks up to 16 KiB by handle, blobs above.
 ///
 /// One owner at a time (`&mut self` to change anything); it may move between threads.
 pub struct Slab {
-    pub(crate) chunks: Chunks,
+    chunks: Chunks,
+    blobs: Blobs,
+    clock: Clock,
+    decay_ms: u32,
 }
 
 impl Slab {
@@ -55,7 +49,12 @@ impl Slab {
     /// # Errors
     /// When not even a small part of the address space can be reserved.
     pub fn new(config: Config) -> io::Result<Slab> {
-        Ok(Slab { chunks: Chunks::new(config.reserve_bytes)? })
+        Ok(Slab {
+            chunks: Chunks::new(config.reserve_bytes)?,
+            blobs: Blobs::new(config.blob_reserve_bytes)?,
+            clock: Clock::default(),
+            decay_ms: config.decay_ms,
+        })
     }
 
     /// Bytes that a request of `bytes` (1 to [`CHUNK_BYTES_MAX`]) really takes.
@@ -116,11 +115,14 @@ impl Slab {
         #[cfg(not(target_arch = "x86_64"))]
         let _ = handle;
     }
+}
 
+/// Figures, release and evacuation.
+impl Slab {
     /// Bytes of live chunks and blobs (class sizes), exact.
     #[inline]
     pub fn used_bytes(&self) -> u64 {
-        self.chunks.used_bytes
+        self.chunks.used_bytes + self.blobs.extents.used_bytes
     }
 
     /// The classes that own memory, with their occupation. Costs a pass over the classes, whatever the number of chunks.
@@ -130,11 +132,142 @@ impl Slab {
 
     /// Bytes of data pages that may be resident: touched since they were last released. Metadata is in [`Slab::overhead_bytes`].
     pub fn resident_estimate_bytes(&self) -> u64 {
-        self.chunks.resident_pages * PAGE_BYTES as u64
+        (self.chunks.resident_pages + self.blobs.extents.resident_pages) * PAGE_BYTES as u64
     }
 
     /// Bytes of the allocator's own records.
     pub fn overhead_bytes(&self) -> u64 {
-        (size_of::<Slab>() + self.chunks.overhead_bytes()) as u64
+        (size_of::<Slab>() + self.chunks.overhead_bytes() + self.blobs.overhead_bytes()) as u64
+    }
+
+    /// Gives memory back that held no live data for the configured decay, in a slice of at most `budget_spans` times 64 KiB (a few
+    /// microseconds each). True: more is due now. Call it about ten times a second; it also is the slab's only source of time.
+    pub fn release(&mut self, now_ms: u64, budget_spans: usize) -> bool {
+        let now_ms = self.clock.tick(now_ms);
+        let mut budget_spans = budget_spans;
+        let chunks_due = self.chunks.release(now_ms, self.decay_ms, &mut budget_spans);
+        let blobs_due = self.blobs.release_pages(now_ms, self.decay_ms, &mut budget_spans);
+        chunks_due || blobs_due
+    }
+
+    /// Bytes that evacuating items would give back now. 0 until it is worth beginning; see [`Slab::pick_victim`].
+    pub fn fragmented_bytes(&self) -> u64 {
+        self.chunks.fragmented_bytes()
+    }
+
+    /// Seals a span of items whose chunks fit in the free room of others, the emptiest first; `None` when none is worth the copying.
+    /// The caller moves what [`Slab::next_live`] lists (allocate with [`Kind::Item`], copy, store the new handle, free the old one), in
+    /// as many slices as it likes, and then calls [`Slab::finish`].
+    pub fn pick_victim(&mut self) -> Option<Victim> {
+        self.chunks.pick_victim()
+    }
+
+    /// The next live chunk of a victim, with its size in bytes. A chunk left where it is (its owner refuses) is not listed again.
+    pub fn next_live(&self, victim: &mut Victim) -> Option<(Handle, usize)> {
+        self.chunks.next_live(victim)
+    }
+
+    /// Ends an evacuation: an emptied span awaits release, any other takes allocations again.
+    pub fn finish(&mut self, victim: Victim) {
+        self.chunks.finish(victim);
+    }
+}
+
+/// Blobs: values above [`CHUNK_BYTES_MAX`] (smaller ones are allowed, but waste most of a 16 KiB extent).
+///
+/// All methods that take an id panic when it is not live.
+impl Slab {
+    /// A blob of length 0, whose owner is the caller. Memory is taken as it is written; `len_hint` bytes are expected (0: unknown).
+    ///
+    /// # Errors
+    /// When the address space or the system's memory is used up.
+    pub fn blob_new(&mut self, len_hint: usize) -> Result<BlobId, AllocError> {
+        self.blobs.create(len_hint)
+    }
+
+    /// Length in bytes.
+    #[inline]
+    pub fn blob_len(&self, id: BlobId) -> usize {
+        usize::try_from(self.blobs.len(id)).expect("blobs are shorter than the address space")
+    }
+
+    /// Bytes of memory that the blob holds, room for growth and index included.
+    pub fn blob_bytes(&self, id: BlobId) -> u64 {
+        self.blobs.held_bytes(id)
+    }
+
+    /// The room that follows the last byte: never empty, ends with the segment at the latest. What was written to it becomes part of
+    /// the blob by [`Slab::blob_advance`]. It holds zeros or bytes of freed blobs.
+    ///
+    /// # Errors
+    /// When memory for more room cannot be had.
+    pub fn blob_spare(&mut self, id: BlobId) -> Result<&mut [u8], AllocError> {
+        self.blobs.spare(id, 1)
+    }
+
+    /// Appends the first `n` bytes of the spare room.
+    ///
+    /// # Panics
+    /// When there is less room.
+    pub fn blob_advance(&mut self, id: BlobId, n: usize) {
+        self.blobs.advance(id, n);
+    }
+
+    /// Appends bytes, all or none.
+    ///
+    /// # Errors
+    /// When memory cannot be had; the blob is as it was.
+    pub fn blob_append(&mut self, id: BlobId, bytes: &[u8]) -> Result<(), AllocError> {
+        self.blobs.append(id, bytes)
+    }
+
+    /// Number of segments: contiguous parts of [`SEGMENT_BYTES`](crate::SEGMENT_BYTES), the last one shorter.
+    pub fn blob_segments(&self, id: BlobId) -> usize {
+        body::segments(self.blobs.len(id))
+    }
+
+    /// Segment `index`: the bytes from `index * SEGMENT_BYTES`.
+    ///
+    /// # Panics
+    /// When `index` is not below [`Slab::blob_segments`].
+    #[inline]
+    pub fn blob_segment(&self, id: BlobId, index: usize) -> &[u8] {
+        self.blobs.segment(id, index)
+    }
+
+    /// Overwrites bytes inside the blob's length. What a [`BlobRef`] can see is copied first.
+    ///
+    /// # Errors
+    /// When memory for the copy cannot be had; the contents are as they were.
+    ///
+    /// # Panics
+    /// When the bytes would reach beyond the end.
+    pub fn blob_write_at(&mut self, id: BlobId, offset: usize, bytes: &[u8]) -> Result<(), AllocError> {
+        self.blobs.write_at(id, offset, bytes)
+    }
+
+    /// Drops the owner's reference; the id is dead. When no [`BlobRef`] is left the memory is freed: at once up to 1 MiB, by
+    /// [`Slab::drain_frees`] above.
+    pub fn blob_release(&mut self, id: BlobId) {
+        self.blobs.release(id);
+    }
+
+    /// A reference to the present contents, for other threads and later times.
+    pub fn blob_ref(&self, id: BlobId) -> BlobRef {
+        self.blobs.reference(id)
+    }
+
+    /// Frees up to `budget_extents` (256 KiB each) of huge blobs released and of blobs whose last [`BlobRef`] is gone. True: there is more.
+    pub fn drain_frees(&mut self, budget_extents: usize) -> bool {
+        self.blobs.drain(budget_extents)
+    }
+
+    /// Figures about all blobs.
+    pub fn blob_stats(&self) -> BlobStats {
+        BlobStats {
+            blobs: self.blobs.count,
+            used_bytes: self.blobs.extents.used_bytes,
+            resident_bytes: self.blobs.extents.resident_pages * PAGE_BYTES as u64,
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Metadata of spans: 64 KiB pieces of the chunk region, each serving one class and kind at a time.
 //!
-//! Owns the out-of-line records and the intrusive lists through them. Must not know policy: when a span is taken, retired, released
+//! Owns the out-of-line records. Must not know policy: when a span is taken, retired, released
 //! or evacuated is decided by `chunks`, `release` and `evacuate`.
 //!
 //! ```text
@@ -14,6 +14,7 @@
 //! ```
 
 use crate::class;
+use crate::list::Links;
 use crate::region::{PAGE_BYTES, Table};
 
 /// Size of a span in bytes.
@@ -97,64 +98,10 @@ pub(crate) struct SpanMeta {
 
 const _: () = assert!(size_of::<SpanMeta>() == 32 && align_of::<SpanMeta>() == 4);
 
-/// Doubly linked list through [`SpanMeta`]; all-zero is empty.
-#[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct SpanList {
-    pub(crate) head: u32,
-    pub(crate) tail: u32,
-}
-
-impl SpanList {
-    pub(crate) fn is_empty(self) -> bool {
-        self.head == 0
-    }
-
-    pub(crate) fn push_front(&mut self, metas: &mut Table<SpanMeta>, span: u32) {
-        let old = self.head;
-        let meta = &mut metas[span as usize];
-        (meta.prev, meta.next) = (0, old);
-        self.head = span;
-        if old == 0 {
-            self.tail = span;
-        } else {
-            metas[old as usize].prev = span;
-        }
-    }
-
-    pub(crate) fn push_back(&mut self, metas: &mut Table<SpanMeta>, span: u32) {
-        let old = self.tail;
-        let meta = &mut metas[span as usize];
-        (meta.prev, meta.next) = (old, 0);
-        self.tail = span;
-        if old == 0 {
-            self.head = span;
-        } else {
-            metas[old as usize].next = span;
-        }
-    }
-
-    pub(crate) fn remove(&mut self, metas: &mut Table<SpanMeta>, span: u32) {
-        let SpanMeta { prev, next, .. } = metas[span as usize];
-        if prev == 0 {
-            debug_assert_eq!(self.head, span);
-            self.head = next;
-        } else {
-            metas[prev as usize].next = next;
-        }
-        if next == 0 {
-            debug_assert_eq!(self.tail, span);
-            self.tail = prev;
-        } else {
-            metas[next as usize].prev = prev;
-        }
-    }
-
-    pub(crate) fn pop_front(&mut self, metas: &mut Table<SpanMeta>) -> Option<u32> {
-        let span = self.head;
-        (span != 0).then(|| {
-            self.remove(metas, span);
-            span
-        })
+impl Links for Table<SpanMeta> {
+    fn links(&mut self, span: u32) -> (&mut u32, &mut u32) {
+        let meta = &mut self[span as usize];
+        (&mut meta.prev, &mut meta.next)
     }
 }
 
@@ -182,24 +129,6 @@ pub(crate) fn pages(bytes: usize) -> u8 {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lists_keep_order_from_both_ends() {
-        let mut metas = Table::<SpanMeta>::reserve(16, 16).unwrap();
-        assert!(metas.grow_to(16));
-        let mut list = SpanList::default();
-        for span in [1, 2, 3] {
-            list.push_front(&mut metas, span);
-        }
-        list.push_back(&mut metas, 4);
-        list.remove(&mut metas, 2);
-        let mut seen = Vec::new();
-        while let Some(span) = list.pop_front(&mut metas) {
-            seen.push(span);
-        }
-        assert_eq!(seen, [3, 1, 4]);
-        assert_eq!((list.head, list.tail), (0, 0));
-    }
 
     #[test]
     fn masks_cover_exactly_the_chunks_below_the_frontier() {

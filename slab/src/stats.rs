@@ -18,6 +18,17 @@ pub struct ClassStats {
     pub free_chunks: usize,
 }
 
+/// Blobs as a whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct BlobStats {
+    /// Live ids.
+    pub blobs: u64,
+    /// Bytes of extents in use: by live blobs, by readers of older contents, and by what awaits [`Slab::drain_frees`](crate::Slab::drain_frees).
+    pub used_bytes: u64,
+    /// Bytes of pages that may be resident, those of free extents included.
+    pub resident_bytes: u64,
+}
+
 /// The classes that own a span.
 pub(crate) fn classes(chunks: &Chunks) -> impl Iterator<Item = ClassStats> + '_ {
     (0..HEAPS).filter(|&heap| chunks.heaps[heap].spans > 0).map(|index| {

@@ -1,0 +1,491 @@
+//! Blobs: values above 16 KiB, as seen by their owner.
+//!
+//! Owns which body (version) each id has, growth, copy-on-write and deferred freeing. Must not know what the bytes mean.
+//!
+//! Layout: all extents of a body are full and of [`SEGMENT_BYTES`] but the last, which may be smaller; when that is full it is first
+//! replaced by a larger one, so that a byte's place follows from its offset alone.
+#![allow(unsafe_code)]
+
+use std::io;
+use std::slice;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+
+use crate::body::{self, BlobRef, Body, EXTENTS_MAX, SEGMENT_BYTES, Shared};
+use crate::error::AllocError;
+use crate::extents::{EXTENT_PAGES_MAX, EXTENT_PAGES_MIN, Extents};
+use crate::handle::BlobId;
+use crate::region::{Commit, PAGE_BYTES, Table};
+
+/// Bodies with more extents are freed in slices.
+const EXTENTS_FREED_AT_ONCE: usize = 4;
+/// Returned bodies collected when a blob is made.
+const COLLECTED_AT_ONCE: usize = 8;
+
+/// An entry of the owner table: the body of a live id, or a link in the list of free ids.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Owner {
+    Body(u32),
+    Free(u32),
+}
+
+impl Owner {
+    /// ```text
+    ///  31      30                        0
+    /// ┌───────┬───────────────────────────┐
+    /// │ free  │ body number, or next id   │    all-zero is no owner: body 0 does not exist
+    /// └───────┴───────────────────────────┘
+    /// ```
+    const FREE_BIT: u32 = 1 << 31;
+
+    fn pack(self) -> u32 {
+        match self {
+            Owner::Body(number) => number,
+            Owner::Free(next) => next | Owner::FREE_BIT,
+        }
+    }
+
+    fn unpack(word: u32) -> Owner {
+        if word & Owner::FREE_BIT == 0 { Owner::Body(word) } else { Owner::Free(word & !Owner::FREE_BIT) }
+    }
+}
+
+/// All blobs of a slab.
+pub(crate) struct Blobs {
+    shared: Arc<Shared>,
+    bodies_commit: Commit,
+    pub(crate) extents: Extents,
+    /// Packed [`Owner`] by id; id 0 is not used.
+    owners: Table<u32>,
+    /// First free id, 0 = none.
+    free_id: u32,
+    /// First unused body, linked by `next`; 0 = none.
+    free_body: u32,
+    /// Bodies without references whose extents are being freed, linked by `next`.
+    pending: u32,
+    /// Bodies taken from the return stack, not yet looked at, linked by `next`.
+    collected: u32,
+    /// Live ids.
+    pub(crate) count: u64,
+}
+
+impl Blobs {
+    pub(crate) fn new(reserve_bytes: usize) -> io::Result<Blobs> {
+        let shared = Shared::new(reserve_bytes)?;
+        let ids = (shared.region.bytes() / (EXTENT_PAGES_MIN * PAGE_BYTES)).max(4096);
+        let mut owners = Table::reserve(ids, ids)?;
+        assert!(owners.grow_to(1), "the first page of ids cannot be committed");
+        owners[0] = Owner::Free(0).pack();
+        Ok(Blobs {
+            extents: Extents::new(&shared.region)?,
+            shared: Arc::new(shared),
+            bodies_commit: Commit::new(64 << 10),
+            owners,
+            free_id: 0,
+            free_body: 0,
+            pending: 0,
+            collected: 0,
+            count: 0,
+        })
+    }
+
+    /// # Panics
+    /// When the id is not live.
+    #[inline]
+    fn number(&self, id: BlobId) -> u32 {
+        match Owner::unpack(self.owners[id.bits() as usize]) {
+            Owner::Body(number) => number,
+            Owner::Free(_) => panic!("no blob {id:?}"),
+        }
+    }
+
+    #[inline]
+    fn body(&self, id: BlobId) -> &Body {
+        self.shared.body(self.number(id))
+    }
+
+    pub(crate) fn create(&mut self, len_hint: usize) -> Result<BlobId, AllocError> {
+        self.collect(COLLECTED_AT_ONCE);
+        let error = AllocError { requested_bytes: len_hint };
+        let number = self.take_body(len_hint.div_ceil(PAGE_BYTES)).ok_or(error)?;
+        let id = if self.free_id != 0 {
+            let id = self.free_id;
+            let Owner::Free(next) = Owner::unpack(self.owners[id as usize]) else { unreachable!("id {id} is free") };
+            self.free_id = next;
+            id
+        } else {
+            let id = self.owners.len();
+            if !self.owners.grow_to(id + 1) {
+                self.put_body(number);
+                return Err(error);
+            }
+            u32::try_from(id).expect("ids have 31 bits")
+        };
+        self.owners[id as usize] = Owner::Body(number).pack();
+        self.count += 1;
+        Ok(BlobId::from_bits(id))
+    }
+
+    fn take_body(&mut self, hint_pages: usize) -> Option<u32> {
+        let number = if self.free_body != 0 {
+            let number = self.free_body;
+            self.free_body = self.shared.body(number).next.load(Relaxed);
+            number
+        } else {
+            self.shared.add_body(&mut self.bodies_commit)?
+        };
+        let body = self.shared.body(number);
+        body.len.store(0, Relaxed);
+        body.extents.store(0, Relaxed);
+        body.hint_pages.store(u32::try_from(hint_pages).unwrap_or(u32::MAX), Relaxed);
+        body.blocks.iter().for_each(|block| block.store(0, Relaxed));
+        body.refs.store(1, Relaxed);
+        Some(number)
+    }
+
+    fn put_body(&mut self, number: u32) {
+        self.shared.body(number).next.store(self.free_body, Relaxed);
+        self.free_body = number;
+    }
+
+    pub(crate) fn len(&self, id: BlobId) -> u64 {
+        self.body(id).len.load(Relaxed)
+    }
+
+    /// Bytes of the extents and index blocks of a blob.
+    pub(crate) fn held_bytes(&self, id: BlobId) -> u64 {
+        let body = self.body(id);
+        let extents = body.extents.load(Relaxed) as usize;
+        let Some(last) = extents.checked_sub(1) else { return 0 };
+        let blocks = body.blocks.iter().map(|block| block.load(Relaxed)).filter(|&page| page != 0);
+        let blocks: usize = blocks.map(|page| self.extents.bytes(page)).sum();
+        last as u64 * SEGMENT_BYTES as u64 + self.extents.bytes(self.shared.entry(body, last)) as u64 + blocks as u64
+    }
+
+    /// The last extent and the bytes written to it, if it has room.
+    fn room(&self, id: BlobId) -> Option<(u32, usize)> {
+        let body = self.body(id);
+        let last = (body.extents.load(Relaxed) as usize).checked_sub(1)?;
+        let page = self.shared.entry(body, last);
+        let written = body.len.load(Relaxed) - last as u64 * SEGMENT_BYTES as u64;
+        let written = usize::try_from(written).expect("at most a segment");
+        (written < self.extents.bytes(page)).then_some((page, written))
+    }
+
+    /// Room after the last byte, at least one byte; when there is none, `wanted_bytes` says how much is to come.
+    pub(crate) fn spare(&mut self, id: BlobId, wanted_bytes: usize) -> Result<&mut [u8], AllocError> {
+        let (page, written) = match self.room(id) {
+            Some(room) => room,
+            None => {
+                self.grow(id, wanted_bytes)?;
+                self.room(id).expect("the blob has just grown")
+            }
+        };
+        let bytes = self.extents.bytes(page) - written;
+        // SAFETY: committed memory of a live extent beyond the blob's length: no reader looks there, no other owner has this extent
+        // as a growing one, and `&mut self` excludes the owner's own readers. It is initialised: zeros of the kernel, or old bytes.
+        Ok(unsafe { slice::from_raw_parts_mut(self.shared.address(page, written).as_ptr(), bytes) })
+    }
+
+    /// # Panics
+    /// When there is less room than `bytes`.
+    pub(crate) fn advance(&mut self, id: BlobId, bytes: usize) {
+        if bytes == 0 {
+            return;
+        }
+        let (page, written) = self.room(id).expect("room for the bytes");
+        assert!(bytes <= self.extents.bytes(page) - written, "advanced beyond the spare room");
+        self.extents.touch(page, written + bytes);
+        let len = &self.body(id).len;
+        len.store(len.load(Relaxed) + bytes as u64, Relaxed);
+    }
+
+    /// All or nothing.
+    pub(crate) fn append(&mut self, id: BlobId, mut bytes: &[u8]) -> Result<(), AllocError> {
+        let len = self.len(id);
+        while !bytes.is_empty() {
+            let spare = match self.spare(id, bytes.len()) {
+                Ok(spare) => spare,
+                Err(error) => {
+                    self.truncate(id, len);
+                    return Err(error);
+                }
+            };
+            let (now, later) = bytes.split_at(bytes.len().min(spare.len()));
+            spare[..now.len()].copy_from_slice(now);
+            self.advance(id, now.len());
+            bytes = later;
+        }
+        Ok(())
+    }
+
+    /// Takes back what a failed append has added; no reader has seen it.
+    fn truncate(&mut self, id: BlobId, len: u64) {
+        let number = self.number(id);
+        // An extent with room behind `len` stays, even an empty one if it is the first.
+        let keep = body::segments(len).max(1);
+        while self.shared.body(number).extents.load(Relaxed) as usize > keep {
+            self.free_last_extent(number);
+        }
+        self.body(id).len.store(len, Relaxed);
+    }
+
+    /// Makes room when the last extent is full.
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, id: BlobId, wanted_bytes: usize) -> Result<(), AllocError> {
+        let body = self.body(id);
+        let extents = body.extents.load(Relaxed) as usize;
+        if let Some(last) = extents.checked_sub(1) {
+            let pages = self.extents.pages(self.shared.entry(body, last));
+            if pages < EXTENT_PAGES_MAX {
+                // Half as much again, so that many small appends copy each byte a few times at most.
+                let wanted = (pages * PAGE_BYTES).saturating_add(wanted_bytes).div_ceil(PAGE_BYTES);
+                self.make_unique(id)?;
+                return self.replace(id, last, wanted.max(pages + pages / 2).min(EXTENT_PAGES_MAX));
+            }
+        }
+        let held_bytes = extents * SEGMENT_BYTES;
+        let hinted = (body.hint_pages.load(Relaxed) as usize * PAGE_BYTES).saturating_sub(held_bytes);
+        // Beyond what was announced: in proportion to the length, so that at most a fifth of a blob is unused.
+        let wanted = wanted_bytes.max(if hinted > 0 { hinted } else { held_bytes / 4 });
+        let pages = wanted.div_ceil(PAGE_BYTES).clamp(EXTENT_PAGES_MIN, EXTENT_PAGES_MAX);
+        self.add_extent(id, pages)
+    }
+
+    fn alloc_extent(&mut self, pages: usize) -> Result<u32, AllocError> {
+        let shared = &self.shared;
+        if let Some(page) = self.extents.alloc(&shared.region, pages) {
+            return Ok(page);
+        }
+        // Short of memory: now is the time to free what waits for it.
+        while self.drain(usize::MAX) {}
+        self.extents.alloc(&self.shared.region, pages).ok_or(AllocError { requested_bytes: pages * PAGE_BYTES })
+    }
+
+    fn add_extent(&mut self, id: BlobId, pages: usize) -> Result<(), AllocError> {
+        let number = self.number(id);
+        let extents = self.shared.body(number).extents.load(Relaxed);
+        if extents as usize == EXTENTS_MAX {
+            return Err(AllocError { requested_bytes: pages * PAGE_BYTES });
+        }
+        self.add_block(number, extents as usize)?;
+        let page = self.alloc_extent(pages)?;
+        let body = self.shared.body(number);
+        self.shared.set_entry(body, extents as usize, page);
+        body.extents.store(extents + 1, Relaxed);
+        Ok(())
+    }
+
+    /// Makes sure that an entry of the index exists.
+    fn add_block(&mut self, number: u32, extent: usize) -> Result<(), AllocError> {
+        if let Some((block, _)) = body::block_place(extent)
+            && self.shared.body(number).blocks[block].load(Relaxed) == 0
+        {
+            let page = self.alloc_extent(body::block_pages(block))?;
+            self.shared.body(number).blocks[block].store(page, Relaxed);
+        }
+        if let Some((block, place)) = body::block_place(extent) {
+            let page = self.shared.body(number).blocks[block].load(Relaxed);
+            self.extents.touch(page, (place + 1) * size_of::<u32>());
+        }
+        Ok(())
+    }
+
+    /// Puts a copy in the place of an extent. The body is the owner's alone.
+    fn replace(&mut self, id: BlobId, extent: usize, pages: usize) -> Result<(), AllocError> {
+        let copy = self.alloc_extent(pages)?;
+        let body = self.body(id);
+        debug_assert_eq!(body.refs.load(Relaxed), 1);
+        let old = self.shared.entry(body, extent);
+        let written = body.len.load(Relaxed) - extent as u64 * SEGMENT_BYTES as u64;
+        let bytes = usize::try_from(written).unwrap_or(usize::MAX).min(self.extents.bytes(old));
+        debug_assert!(bytes <= self.extents.bytes(copy));
+        // SAFETY: both extents are live, at least `bytes` long and distinct; the copy is nobody else's yet, the old one is only read.
+        unsafe { self.shared.address(old, 0).copy_to_nonoverlapping(self.shared.address(copy, 0), bytes) };
+        self.shared.set_entry(body, extent, copy);
+        self.extents.touch(copy, bytes);
+        self.extents.release_ref(old);
+        Ok(())
+    }
+
+    /// Gives the owner a body of its own, if readers hold the present one; the extents are shared until they are written.
+    fn make_unique(&mut self, id: BlobId) -> Result<(), AllocError> {
+        let old = self.number(id);
+        // Acquire: what readers that are gone have read was read before we write. No reader can come while we hold `&mut self`.
+        if self.shared.body(old).refs.load(Acquire) == 1 {
+            return Ok(());
+        }
+        let extents = self.shared.body(old).extents.load(Relaxed);
+        let error = AllocError { requested_bytes: size_of::<Body>() };
+        let new = self.take_body(0).ok_or(error)?;
+        for extent in 0..extents as usize {
+            if let Err(error) = self.add_block(new, extent) {
+                self.free_body(new);
+                return Err(error);
+            }
+            let (from, to) = (self.shared.body(old), self.shared.body(new));
+            let page = self.shared.entry(from, extent);
+            self.extents.retain(page);
+            self.shared.set_entry(to, extent, page);
+            to.extents.store(to.extents.load(Relaxed) + 1, Relaxed);
+        }
+        let (from, to) = (self.shared.body(old), self.shared.body(new));
+        to.len.store(from.len.load(Relaxed), Relaxed);
+        to.hint_pages.store(from.hint_pages.load(Relaxed), Relaxed);
+        self.owners[id.bits() as usize] = Owner::Body(new).pack();
+        self.drop_owner_ref(old);
+        Ok(())
+    }
+
+    fn drop_owner_ref(&mut self, number: u32) {
+        // Release our writes to whoever frees the body; acquire the readers' reads if that is us.
+        if self.shared.body(number).refs.fetch_sub(1, AcqRel) == 1 {
+            self.free_body(number);
+        }
+    }
+
+    pub(crate) fn write_at(&mut self, id: BlobId, offset: usize, bytes: &[u8]) -> Result<(), AllocError> {
+        let end = offset.checked_add(bytes.len()).expect("inside the blob");
+        assert!(end as u64 <= self.len(id), "written beyond the end of the blob");
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        // All copies first, so that a failure leaves the contents as they were.
+        self.make_unique(id)?;
+        for extent in offset / SEGMENT_BYTES..end.div_ceil(SEGMENT_BYTES) {
+            let page = self.shared.entry(self.body(id), extent);
+            if self.extents.is_shared(page) {
+                self.replace(id, extent, self.extents.pages(page))?;
+            }
+        }
+        let mut rest = bytes;
+        let mut at = offset;
+        while !rest.is_empty() {
+            let within = at % SEGMENT_BYTES;
+            let (now, later) = rest.split_at(rest.len().min(SEGMENT_BYTES - within));
+            let page = self.shared.entry(self.body(id), at / SEGMENT_BYTES);
+            // SAFETY: inside the length, hence inside the extent; the body is the owner's alone and so are its extents from `offset` to
+            // `end` (copied above if not), and `&mut self` excludes the owner's own readers. `bytes` cannot overlap for that reason.
+            unsafe { self.shared.address(page, within).as_ptr().copy_from_nonoverlapping(now.as_ptr(), now.len()) };
+            at += now.len();
+            rest = later;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn segment(&self, id: BlobId, index: usize) -> &[u8] {
+        let body = self.body(id);
+        // SAFETY: the owner's reference lasts while `&self` does: releasing needs `&mut self`.
+        unsafe { self.shared.segment(body, index, body.len.load(Relaxed)) }
+    }
+
+    pub(crate) fn reference(&self, id: BlobId) -> BlobRef {
+        BlobRef::new(&self.shared, self.number(id))
+    }
+
+    pub(crate) fn release(&mut self, id: BlobId) {
+        let number = self.number(id);
+        self.owners[id.bits() as usize] = Owner::Free(self.free_id).pack();
+        self.free_id = id.bits();
+        self.count -= 1;
+        self.drop_owner_ref(number);
+    }
+
+    /// Frees a body without references: at once when it is small, in slices otherwise.
+    fn free_body(&mut self, number: u32) {
+        if self.shared.body(number).extents.load(Relaxed) as usize > EXTENTS_FREED_AT_ONCE {
+            self.shared.body(number).next.store(self.pending, Relaxed);
+            self.pending = number;
+            return;
+        }
+        while self.shared.body(number).extents.load(Relaxed) > 0 {
+            self.free_last_extent(number);
+        }
+        self.free_index(number);
+    }
+
+    /// Frees the last extent of a body that has one.
+    fn free_last_extent(&mut self, number: u32) {
+        let body = self.shared.body(number);
+        let last = body.extents.load(Relaxed) - 1;
+        body.extents.store(last, Relaxed);
+        let page = self.shared.entry(body, last as usize);
+        self.extents.release_ref(page);
+    }
+
+    /// Frees the index of a body without extents, and the body.
+    fn free_index(&mut self, number: u32) {
+        for block in 0..body::BLOCKS {
+            let page = self.shared.body(number).blocks[block].load(Relaxed);
+            if page != 0 {
+                self.extents.release_ref(page);
+            }
+        }
+        self.put_body(number);
+    }
+
+    /// Looks at up to `bodies` of those that readers gave back.
+    fn collect(&mut self, bodies: usize) {
+        for _ in 0..bodies {
+            if self.collected == 0 {
+                self.collected = self.shared.take_returned();
+            }
+            let number = self.collected;
+            if number == 0 {
+                return;
+            }
+            self.collected = self.shared.body(number).next.load(Relaxed);
+            self.free_body(number);
+        }
+    }
+
+    /// Frees up to `budget_extents` of what waits to be freed. True: there is more.
+    pub(crate) fn drain(&mut self, budget_extents: usize) -> bool {
+        let mut budget = budget_extents;
+        while budget > 0 {
+            if self.pending == 0 {
+                // A returned body costs at most EXTENTS_FREED_AT_ONCE, or becomes pending.
+                if self.collected == 0 && !self.shared.has_returned() {
+                    break;
+                }
+                self.collect(1);
+                budget = budget.saturating_sub(1);
+                continue;
+            }
+            let number = self.pending;
+            while budget > 0 && self.shared.body(number).extents.load(Relaxed) > 0 {
+                self.free_last_extent(number);
+                budget -= 1;
+            }
+            if self.shared.body(number).extents.load(Relaxed) == 0 {
+                self.pending = self.shared.body(number).next.load(Relaxed);
+                self.free_index(number);
+            }
+        }
+        self.pending != 0 || self.collected != 0 || self.shared.has_returned()
+    }
+
+    /// Releases extents that have been free long enough; see `Extents::release`.
+    pub(crate) fn release_pages(&mut self, now_ms: u32, decay_ms: u32, budget_spans: &mut usize) -> bool {
+        self.extents.release(&self.shared.region, now_ms, decay_ms, budget_spans)
+    }
+
+    /// Bytes of records in use.
+    pub(crate) fn overhead_bytes(&self) -> usize {
+        let bodies = self.shared.bodies_len() as usize * size_of::<Body>();
+        self.extents.overhead_bytes() + self.owners.used_bytes() + bodies.next_multiple_of(PAGE_BYTES)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn owner_words_pack_and_unpack() {
+        for owner in [Owner::Body(1), Owner::Body(u32::MAX >> 1), Owner::Free(0), Owner::Free(u32::MAX >> 1)] {
+            assert_eq!(Owner::unpack(owner.pack()), owner);
+        }
+    }
+}

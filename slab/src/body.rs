@@ -1,0 +1,291 @@
+//! One version of a blob's contents, shared by its owner and by readers on any thread.
+//!
+//! Owns the layout of a body (count, length, index of extents), the mapping it lives in, and [`BlobRef`]. Must not know how extents
+//! are found or reused: a reader that drops the last reference leaves the body on a stack, and the slab picks it up.
+//!
+//! Invariants, upheld by `blobs`, on which every `unsafe` here rests:
+//! - While `refs > 0` the extents and index blocks of a body are live, and bytes below the length that any reference has seen do not
+//!   change: the owner writes beyond its length only, or, when it holds the only reference, anywhere in extents no other body uses.
+//! - Entries of the index that a reference can see (those below its length) do not change; new ones are written before a reference
+//!   that sees them is made. They are atomics, so that reading some while others are written is defined.
+#![allow(unsafe_code)]
+
+use std::fmt;
+use std::io;
+use std::ptr::NonNull;
+use std::slice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+use crate::extents::{self, EXTENT_PAGES_MAX, EXTENT_PAGES_MIN, Extents};
+use crate::region::{Commit, Mapping, PAGE_BYTES};
+
+/// Contiguous part of a blob in bytes: segment `i` holds the bytes from `i * SEGMENT_BYTES`; only the last is shorter.
+pub const SEGMENT_BYTES: usize = EXTENT_PAGES_MAX * PAGE_BYTES;
+
+/// Extents listed in the body itself.
+const INLINE: usize = 5;
+/// Index blocks, each twice the one before.
+pub(crate) const BLOCKS: usize = 5;
+/// Entries of the first index block.
+const BLOCK_ENTRIES: usize = EXTENT_PAGES_MIN * PAGE_BYTES / size_of::<u32>();
+/// Most extents of a blob: 31 GiB.
+pub(crate) const EXTENTS_MAX: usize = INLINE + BLOCK_ENTRIES * ((1 << BLOCKS) - 1);
+
+const _: () = assert!(EXTENTS_MAX as u64 * SEGMENT_BYTES as u64 >= 4 << 30);
+const _: () = assert!(EXTENT_PAGES_MIN << (BLOCKS - 1) <= EXTENT_PAGES_MAX);
+
+/// A body.
+///
+/// ```text
+///  0      4      8     16        20           24            44             64
+/// ┌──────┬──────┬─────┬─────────┬────────────┬─────────────┬─────────────┐
+/// │ refs │ next │ len │ extents │ hint_pages │ inline[0-4] │ blocks[0-4] │
+/// └──────┴──────┴─────┴─────────┴────────────┴──────┬──────┴──────┬──────┘
+///                                 extents 0 to 4 ◄──┘             └──► 4096, 8192, ... 65536 page numbers each
+/// ```
+#[repr(C, align(64))]
+pub(crate) struct Body {
+    /// References: the owner's and the readers'.
+    pub(crate) refs: AtomicU32,
+    /// Next body on the return stack, or in a list of the owner; 0 = none.
+    pub(crate) next: AtomicU32,
+    /// Bytes written. Owner only.
+    pub(crate) len: AtomicU64,
+    /// Extents. Owner only.
+    pub(crate) extents: AtomicU32,
+    /// Expected size in pages. Owner only.
+    pub(crate) hint_pages: AtomicU32,
+    inline: [AtomicU32; INLINE],
+    pub(crate) blocks: [AtomicU32; BLOCKS],
+}
+
+const _: () = assert!(size_of::<Body>() == 64);
+
+/// Index block and place in it of an extent that is not inline; place 0 means that the block begins there.
+pub(crate) fn block_place(extent: usize) -> Option<(usize, usize)> {
+    let place = extent.checked_sub(INLINE)?;
+    let block = (place / BLOCK_ENTRIES + 1).ilog2() as usize;
+    Some((block, place - BLOCK_ENTRIES * ((1 << block) - 1)))
+}
+
+/// Pages of an index block.
+pub(crate) fn block_pages(block: usize) -> usize {
+    EXTENT_PAGES_MIN << block
+}
+
+/// What outlives the slab while readers hold references.
+pub(crate) struct Shared {
+    /// Extents.
+    pub(crate) region: Mapping,
+    /// Bodies by number; 0 is not used.
+    bodies: Mapping,
+    /// Bodies below this number are committed (zero until used).
+    bodies_len: AtomicU32,
+    /// Top of the stack of bodies whose last reference was dropped by a reader; linked by `next`.
+    returned: AtomicU32,
+}
+
+impl Shared {
+    pub(crate) fn new(blob_reserve_bytes: usize) -> io::Result<Shared> {
+        let bytes = blob_reserve_bytes.clamp(4 << 20, extents::REGION_BYTES_MAX);
+        let region = Mapping::reserve(bytes, bytes.min(extents::REGION_BYTES_MIN))?;
+        // A blob has at least one extent, but for those just made.
+        let bodies = (region.bytes() / (EXTENT_PAGES_MIN * PAGE_BYTES)).max(4096) * size_of::<Body>();
+        let bodies = Mapping::reserve(bodies, bodies)?;
+        Ok(Shared { region, bodies, bodies_len: AtomicU32::new(0), returned: AtomicU32::new(0) })
+    }
+
+    /// Bodies made so far, number 0 included.
+    pub(crate) fn bodies_len(&self) -> u32 {
+        self.bodies_len.load(Ordering::Relaxed)
+    }
+
+    /// Makes one more body usable; by the owner of `commit` only. `None`: no memory.
+    pub(crate) fn add_body(&self, commit: &mut Commit) -> Option<u32> {
+        let number = self.bodies_len().max(1);
+        commit.ensure(&self.bodies, (number as usize + 1) * size_of::<Body>()).then(|| {
+            self.bodies_len.store(number + 1, Ordering::Relaxed);
+            number
+        })
+    }
+
+    #[inline]
+    pub(crate) fn body(&self, number: u32) -> &Body {
+        assert!(number < self.bodies_len());
+        // SAFETY: bodies below `bodies_len` are committed; all-zero atomics are valid, and bodies are accessed through shared
+        // references to atomics only.
+        unsafe { self.bodies.base().cast::<Body>().add(number as usize).as_ref() }
+    }
+
+    fn entry_of<'a>(&'a self, body: &'a Body, extent: usize) -> &'a AtomicU32 {
+        let Some((block, place)) = block_place(extent) else { return &body.inline[extent] };
+        let page = body.blocks[block].load(Ordering::Relaxed);
+        assert!(page != 0 && place < BLOCK_ENTRIES << block);
+        // SAFETY: a block named in a body is a live extent of `block_pages` committed pages, hence of BLOCK_ENTRIES << block entries;
+        // it is used as atomics only, and page-aligned.
+        unsafe { Extents::address(&self.region, page).cast::<AtomicU32>().add(place).as_ref() }
+    }
+
+    /// Page number of an extent of a body.
+    #[inline]
+    pub(crate) fn entry(&self, body: &Body, extent: usize) -> u32 {
+        self.entry_of(body, extent).load(Ordering::Relaxed)
+    }
+
+    /// Names an extent of a body: a new one, or a copy while no reader sees the old one.
+    pub(crate) fn set_entry(&self, body: &Body, extent: usize, page: u32) {
+        self.entry_of(body, extent).store(page, Ordering::Relaxed);
+    }
+
+    /// Address of a byte of an extent.
+    #[inline]
+    pub(crate) fn address(&self, page: u32, offset: usize) -> NonNull<u8> {
+        assert!(offset <= SEGMENT_BYTES);
+        // SAFETY: an extent lies inside the region, and the offset is at most its end.
+        unsafe { Extents::address(&self.region, page).add(offset) }
+    }
+
+    /// Segment of a body of which `len` bytes are visible.
+    ///
+    /// # Safety
+    /// The caller holds a reference to the body for the life of the result, and `len` is at most the body's length when that was made.
+    #[inline]
+    pub(crate) unsafe fn segment(&self, body: &Body, index: usize, len: u64) -> &[u8] {
+        let start = index as u64 * SEGMENT_BYTES as u64;
+        assert!(start < len, "segment {index} of a blob of {len} bytes");
+        let bytes = usize::try_from(len - start).unwrap_or(usize::MAX).min(SEGMENT_BYTES);
+        let page = self.entry(body, index);
+        // SAFETY: all extents of a body are full but the last, so these bytes were written; they stay live and unchanged while the
+        // caller's reference lasts (invariants of the module).
+        unsafe { slice::from_raw_parts(self.address(page, 0).as_ptr(), bytes) }
+    }
+
+    /// Takes all returned bodies: the first, linked by `next`, or 0.
+    pub(crate) fn take_returned(&self) -> u32 {
+        // The load keeps the line shared in the common case. Acquire: pairs with the Release of `give_back`, so that `next` is seen.
+        if self.returned.load(Ordering::Relaxed) == 0 { 0 } else { self.returned.swap(0, Ordering::Acquire) }
+    }
+
+    /// Whether bodies await collection.
+    pub(crate) fn has_returned(&self) -> bool {
+        self.returned.load(Ordering::Relaxed) != 0
+    }
+
+    /// Leaves a body without references on the stack. Only pushes race with each other and with the swap of everything, so there is
+    /// no ABA.
+    fn give_back(&self, number: u32) {
+        let body = self.body(number);
+        let mut top = self.returned.load(Ordering::Relaxed);
+        loop {
+            body.next.store(top, Ordering::Relaxed);
+            match self.returned.compare_exchange_weak(top, number, Ordering::Release, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(seen) => top = seen,
+            }
+        }
+    }
+}
+
+/// Segments of a blob of `len` bytes.
+pub(crate) fn segments(len: u64) -> usize {
+    usize::try_from(len.div_ceil(SEGMENT_BYTES as u64)).expect("at most EXTENTS_MAX")
+}
+
+/// A counted reference to a blob's contents as they were when it was made: on any thread, for as long as needed, whatever the owner
+/// appends, overwrites or releases meanwhile, even when the slab is gone.
+pub struct BlobRef {
+    shared: Arc<Shared>,
+    body: u32,
+    len: u64,
+}
+
+const _: () = {
+    const fn crosses_threads<T: Send + Sync>() {}
+    crosses_threads::<BlobRef>();
+};
+
+impl BlobRef {
+    /// One more reference to a body that the caller holds one to, with the body's present length.
+    pub(crate) fn new(shared: &Arc<Shared>, body: u32) -> BlobRef {
+        let len = shared.body(body).len.load(Ordering::Relaxed);
+        retain(shared.body(body));
+        BlobRef { shared: Arc::clone(shared), body, len }
+    }
+
+    /// Length in bytes when the reference was made.
+    pub fn len(&self) -> usize {
+        usize::try_from(self.len).expect("blobs are shorter than the address space")
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Number of segments: contiguous parts of [`SEGMENT_BYTES`], the last one shorter.
+    pub fn segments(&self) -> usize {
+        segments(self.len)
+    }
+
+    /// Segment `index`.
+    ///
+    /// # Panics
+    /// When `index` is not below [`BlobRef::segments`].
+    pub fn segment(&self, index: usize) -> &[u8] {
+        // SAFETY: this is a reference to the body, and `len` its length when it was made.
+        unsafe { self.shared.segment(self.shared.body(self.body), index, self.len) }
+    }
+}
+
+fn retain(body: &Body) {
+    // Relaxed: the caller holds a reference already, so the body cannot go away meanwhile.
+    let refs = body.refs.fetch_add(1, Ordering::Relaxed);
+    assert!((1..u32::MAX / 2).contains(&refs), "{refs} references to a blob");
+}
+
+impl Clone for BlobRef {
+    fn clone(&self) -> BlobRef {
+        retain(self.shared.body(self.body));
+        BlobRef { shared: Arc::clone(&self.shared), body: self.body, len: self.len }
+    }
+}
+
+impl Drop for BlobRef {
+    fn drop(&mut self) {
+        // Release: what was read through this reference was read before the memory is written again.
+        if self.shared.body(self.body).refs.fetch_sub(1, Ordering::Release) == 1 {
+            // Acquire: likewise for all other references, on behalf of the slab that collects the body.
+            fence(Ordering::Acquire);
+            self.shared.give_back(self.body);
+        }
+    }
+}
+
+impl fmt::Debug for BlobRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BlobRef").field("len", &self.len).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_extent_has_its_own_place_in_the_index() {
+        let mut expected = (0, 0);
+        for extent in 0..EXTENTS_MAX {
+            if extent < INLINE {
+                assert_eq!(block_place(extent), None);
+                continue;
+            }
+            assert_eq!(block_place(extent), Some(expected), "extent {extent}");
+            expected.1 += 1;
+            if expected.1 == block_pages(expected.0) * PAGE_BYTES / 4 {
+                expected = (expected.0 + 1, 0);
+            }
+        }
+        assert_eq!(expected, (BLOCKS, 0));
+    }
+}
