@@ -7,6 +7,7 @@ use super::sim::Rng;
 use super::{Backend, ConnId, Flow, Handler, NetConfig, Peer, Why};
 use crate::base::out::Out;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
 /// How a client saw its connection end.
@@ -60,8 +61,8 @@ pub(super) fn frame(kind: u8, length: usize, stream: &mut Vec<u8>) {
     stream.push(kind);
     stream.extend(u32::try_from(length).unwrap().to_le_bytes());
     if kind == ECHO || kind == SINK {
-        let seed = stream.len();
-        stream.extend((0..length).map(|i| pattern(seed + i)));
+        let from = stream.len();
+        pattern(from, from + length, stream);
     }
 }
 
@@ -71,8 +72,26 @@ fn frames(list: &[(u8, usize)]) -> Vec<u8> {
     stream
 }
 
-fn pattern(i: usize) -> u8 {
-    u8::try_from((i * 7 + i / 251) % 251).unwrap()
+/// Appends the bytes `from..to` of an endless pattern, in which neighbouring places do not look alike.
+fn pattern(from: usize, to: usize, into: &mut Vec<u8>) {
+    const PERIOD: usize = 65_521;
+    static BYTES: LazyLock<Vec<u8>> = LazyLock::new(|| {
+        let mut rng = Rng::new(7);
+        (0..PERIOD).map(|_| u8::try_from(rng.below(256)).unwrap()).collect()
+    });
+    let mut at = from;
+    while at < to {
+        let place = at % PERIOD;
+        let length = (PERIOD - place).min(to - at);
+        into.extend_from_slice(&BYTES[place..place + length]);
+        at += length;
+    }
+}
+
+fn patterned(from: usize, to: usize) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    pattern(from, to, &mut bytes);
+    bytes
 }
 
 /// The first frame of `stream`: kind, length, and the bytes of its header with its payload.
@@ -94,7 +113,7 @@ pub(super) fn expected(mut stream: &[u8]) -> Vec<u8> {
                 reply.extend(&stream[..length]);
                 stream = &stream[length..];
             }
-            BIG | PIECES => reply.extend((0..length).map(pattern)),
+            BIG | PIECES => pattern(0, length, &mut reply),
             PAUSE => {}
             FINISH => {
                 reply.extend(b"bye");
@@ -191,7 +210,7 @@ impl Conversation {
     fn write_pieces(&mut self, out: &mut Out) {
         if let Some((written, length)) = self.pieces {
             let end = length.min(written + PIECE_BYTES);
-            out.extend(&(written..end).map(pattern).collect::<Vec<u8>>());
+            out.extend(&patterned(written, end));
             self.pieces = (end < length).then_some((end, length));
         }
     }
@@ -209,7 +228,7 @@ impl Conversation {
                     at = body + length;
                     continue;
                 }
-                BIG => out.extend(&(0..length).map(pattern).collect::<Vec<u8>>()),
+                BIG => out.extend(&patterned(0, length)),
                 PIECES => {
                     self.pieces = Some((0, length));
                     self.write_pieces(out);
@@ -384,7 +403,16 @@ pub(super) fn echoes_frames_of_any_size<W: World>(rig: &mut Rig<W>) {
 
 pub(super) fn large_values_land_in_the_sink<W: World>(rig: &mut Rig<W>) {
     let (client, conn) = rig.client();
-    let stream = frames(&[(SINK, 20_000), (ECHO, 3), (SINK, 1), (SINK, 0), (SINK, 3_000_000), (BIG, 10), (SINK, 70_000), (ECHO, 9)]);
+    let stream = frames(&[
+        (SINK, 20_000),
+        (ECHO, 3),
+        (SINK, 1),
+        (SINK, 0),
+        (SINK, 3_000_000),
+        (BIG, 10),
+        (SINK, 70_000),
+        (ECHO, 9),
+    ]);
     rig.world.send(client, &stream);
     rig.receives(client, &expected(&stream));
     assert!(rig.tester.open[&key(conn)].carry.is_empty());

@@ -176,7 +176,7 @@ impl Sim {
         self.schedule.push(at, Event::Segment(client.0, bytes.into()));
     }
 
-    /// What the client has received since the last call.
+    /// What the client has received since the last call. Bytes arrive in `poll` and `flush`.
     pub fn received(&mut self, client: ClientId) -> Vec<u8> {
         std::mem::take(&mut self.clients[client.0].received)
     }
@@ -253,7 +253,10 @@ impl Sim {
 
     /// Nothing is ready and nothing is on its way: without the server or the script doing something, nothing will happen any more.
     pub fn is_idle(&self) -> bool {
-        self.schedule.is_empty() && !self.has_work() && self.dirty.is_empty() && (self.backlog.is_empty() || !self.listening)
+        self.schedule.is_empty()
+            && !self.has_work()
+            && self.dirty.is_empty()
+            && (self.backlog.is_empty() || !self.listening)
     }
 
     /// Connections between `opened` and `closed`.
@@ -384,7 +387,8 @@ impl Sim {
 
     /// Moves time until something is to be done, at most by `timeout`. Returns whether the bell rang.
     fn wait(&mut self, timeout: Option<Duration>) -> bool {
-        let until_ns = timeout.map(|t| self.clock.now_ns().saturating_add(u64::try_from(t.as_nanos()).unwrap_or(u64::MAX)));
+        let until_ns =
+            timeout.map(|t| self.clock.now_ns().saturating_add(u64::try_from(t.as_nanos()).unwrap_or(u64::MAX)));
         let rung = self.doorbell.answer();
         loop {
             self.happen();
@@ -673,6 +677,8 @@ impl Backend for Sim {
             self.flush_one(&mut guard, id);
         }
         self.contract = contract;
+        // Without delays the clients have their replies now.
+        self.happen();
     }
 
     fn out(&mut self, conn: ConnId) -> Option<&mut Out> {

@@ -36,7 +36,8 @@ impl Faults {
     pub fn from_seed(seed: u64) -> Faults {
         let mut rng = Rng::new(seed ^ 0x5EED_F0F0);
         let mut coin = || rng.permille(500);
-        let (short_reads, short_writes, ring, delays, small_queue, reorder) = (coin(), coin(), coin(), coin(), coin(), coin());
+        let (short_reads, short_writes, ring, delays, small_queue, reorder) =
+            (coin(), coin(), coin(), coin(), coin(), coin());
         let mut pick = |least: u64, most: u64| least + rng.below(most - least + 1);
         Faults {
             short_reads,

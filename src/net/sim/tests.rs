@@ -100,7 +100,11 @@ fn random_resets_leave_a_prefix_and_no_connection() {
         for _ in 0..40 {
             let who = usize::try_from(rng.below(5)).unwrap();
             let mut part = Vec::new();
-            frame([ECHO, SINK, PIECES][usize::try_from(rng.below(3)).unwrap()], usize::try_from(rng.below(20_000)).unwrap(), &mut part);
+            frame(
+                [ECHO, SINK, PIECES][usize::try_from(rng.below(3)).unwrap()],
+                usize::try_from(rng.below(20_000)).unwrap(),
+                &mut part,
+            );
             rig.world.send(clients[who], &part);
             streams[who].extend(part);
             rig.turn();
@@ -183,13 +187,15 @@ fn the_same_seed_gives_the_same_run() {
     for seed in 0..20 {
         assert_eq!(pages(seed, seed), pages(seed, seed));
     }
-    let all_faults = (0..64).find(|seed| Faults::from_seed(*seed).short_reads && Faults::from_seed(*seed).delay_ms_max > 0).unwrap();
+    let all_faults =
+        (0..64).find(|seed| Faults::from_seed(*seed).short_reads && Faults::from_seed(*seed).delay_ms_max > 0).unwrap();
     assert_ne!(pages(1, all_faults), pages(2, all_faults), "the seed decides");
 }
 
 #[test]
 fn the_ring_wraps_in_one_turn() {
-    let mut sim = Sim::new(SimConfig { faults: Faults { ring_bytes: 10, ..Faults::default() }, ..SimConfig::default() });
+    let mut sim =
+        Sim::new(SimConfig { faults: Faults { ring_bytes: 10, ..Faults::default() }, ..SimConfig::default() });
     let mut handler = diary(&sim);
     let client = sim.connect();
     sim.poll(&mut handler, None).unwrap();
@@ -224,7 +230,7 @@ fn failed_accepts_are_tried_again_later() {
     sim.fail_accepts(2);
     let client = sim.connect();
     sim.send(client, b"hello");
-    for _ in 0..10 {
+    for _ in 0..20 {
         sim.poll(&mut handler, Some(Duration::from_millis(30))).unwrap();
         sim.flush(&mut handler);
     }
