@@ -71,14 +71,6 @@ const CLASS_OF: [u8; EXTENT_PAGES_MAX + 1] = {
     classes
 };
 
-<<<<<<< HEAD
-/// Pages that an extent for `pages` (at most [`EXTENT_PAGES_MAX`]) really gets.
-pub(crate) const fn class_pages(pages: usize) -> usize {
-    CLASS_PAGES[CLASS_OF[pages] as usize] as usize
-}
-
-=======
->>>>>>> slab
 /// One extent.
 ///
 /// ```text

@@ -191,6 +191,7 @@ impl Row {
             argc_more: if self.arity < 0 { usize::MAX >> 1 } else { 0 },
             flags: self.flags,
             keys: Keys::of(self.key_specs),
+            first_key: Keys::of(self.key_specs).first().unsigned_abs() as usize,
             key_specs: self.key_specs,
             categories: self.categories.implied_by(self.flags),
             doc: self.doc,
@@ -211,6 +212,8 @@ pub struct Command<R: 'static> {
     argc_more: usize,
     pub flags: Flags,
     pub keys: Keys,
+    /// Position of the first key, 0 without keys.
+    pub first_key: usize,
     pub key_specs: &'static [KeySpec],
     pub categories: Categories,
     pub doc: &'static Doc,

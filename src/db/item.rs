@@ -224,7 +224,7 @@ impl<'a> Item<'a> {
         if self.header.flags & flag::KEY_BLOB != 0 {
             return self.is_blob_key(slab, key);
         }
-        same_bytes(self.key_place(), key.bytes)
+        usize::from(self.header.key_len) == key.bytes.len() && same_bytes(self.key_place(), key.bytes)
     }
 
     #[cold]
@@ -490,6 +490,18 @@ pub unsafe fn overwrite_value(slab: &mut Slab, h: Handle, mut header: Header, va
         base.cast::<u64>().write(header.pack().to_le());
         value.write(base.add(HEADER_BYTES + header.expiry_bytes() + usize::from(header.key_len)));
     }
+}
+
+/// Overwrites a raw value with one of the same length.
+///
+/// # Safety
+/// `h` is a live item of `slab` with this header; `bytes` is as long as its value and does not lie in the chunk.
+#[inline(always)]
+pub unsafe fn overwrite_bytes(slab: &mut Slab, h: Handle, header: Header, bytes: &[u8]) {
+    debug_assert!(header.encoding == Encoding::Raw && usize::from(header.value_len) == bytes.len());
+    let offset = HEADER_BYTES + header.expiry_bytes() + usize::from(header.key_len);
+    // SAFETY: the value's place lies behind the key, `value_len` bytes long.
+    unsafe { copy_bytes(bytes, slab.ptr(h).as_ptr().add(offset)) }
 }
 
 /// Bytes of the item if its value became `value`.

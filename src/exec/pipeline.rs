@@ -54,17 +54,22 @@ pub enum End {
 const HOLDS: u8 = 128;
 
 impl Engine {
-    /// Finds the command and, if the keyspace is touched, has the bucket of its first key fetched.
+    /// A request of the command `row`; has the bucket of its first key fetched.
     #[inline(always)]
     #[must_use]
-    pub fn request(&self, database: usize, args: &[&[u8]], at: usize, end: usize) -> Request {
-        let row = self.commands.find(args[0]);
+    pub fn request(
+        &self,
+        database: usize,
+        row: Option<&'static Command<Exec>>,
+        args: &[&[u8]],
+        at: usize,
+        end: usize,
+    ) -> Request {
         let mut request =
             Request { row, hash: 0, site: Site::NONE, args: narrow(at), argc: narrow(args.len()), end: narrow(end) };
         if let Some(row) = row {
-            let first = usize::from(row.keys.first().unsigned_abs());
-            if first > 0 {
-                if let Some(key) = args.get(first) {
+            if row.first_key > 0 {
+                if let Some(key) = args.get(row.first_key) {
                     request.hash = self.shard.key(key).hash;
                     request.site = self.shard.site(database, request.hash);
                 }
@@ -119,7 +124,7 @@ impl Engine {
                     _ => End::Close,
                 };
             }
-            if ctx.out().queued() > OUT_HIGH_BYTES {
+            if i % 8 == 7 && ctx.out().queued() > OUT_HIGH_BYTES {
                 return End::Full(i);
             }
         }
@@ -165,7 +170,7 @@ impl Engine {
             return End::All;
         }
         let database = self.clients.get(me).database as usize;
-        let request = self.request(database, &args, 0, 0);
+        let request = self.request(database, self.commands.find(args[0]), &args, 0, 0);
         let Some(blob) = blob else {
             return self.run(me, &[request], &args, out);
         };

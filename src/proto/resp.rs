@@ -103,6 +103,18 @@ pub fn parse<'a: 'b, 'b>(
             None => return Ok(Parsed::Incomplete),
         },
     };
+    arguments(buf, next, count, limits, args)
+}
+
+/// Parses the `count` arguments that begin at `next`, and appends them.
+#[inline(always)]
+fn arguments<'a: 'b, 'b>(
+    buf: &'b [u8],
+    next: usize,
+    count: usize,
+    limits: &Limits,
+    args: &mut ArenaVec<'a, &'b [u8]>,
+) -> Result<Parsed, ProtocolError> {
     let held = args.len();
     if args.capacity() - held < count {
         grow(args, count, buf.len() - next);
@@ -139,6 +151,81 @@ pub fn parse<'a: 'b, 'b>(
     // SAFETY: the loop wrote `count` elements behind the first `held`, all within the allocation as said there.
     unsafe { args.set_len(held + count) };
     Ok(Parsed::Request { end: at })
+}
+
+/// How the last request began: in a pipeline the next one mostly begins alike, and then neither its count nor its name need be decoded again.
+///
+/// ```text
+///   *3\r\n$3\r\nSET\r\n       up to 16 bytes, compared as two words under a mask
+///   0         8     11  13
+/// ```
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Opening {
+    words: [u64; 2],
+    masks: [u64; 2],
+    /// Bytes of it, 0: there is none.
+    bytes: usize,
+    /// Arguments of the request.
+    count: usize,
+}
+
+/// Where the name of a request with one-digit headers begins.
+const NAME_AT: usize = 8;
+const OPENING_MAX_BYTES: usize = 16;
+
+impl Opening {
+    /// The opening of the request at `pos`, whose `count` arguments begin with `name`, a slice of `buf`.
+    #[must_use]
+    pub fn of(buf: &[u8], pos: usize, name: &[u8], count: usize) -> Opening {
+        let bytes = NAME_AT + name.len() + 2;
+        let canonical = std::ptr::eq(name.as_ptr(), buf[pos..].as_ptr().wrapping_add(NAME_AT));
+        let Some(window) = buf[pos..].first_chunk::<OPENING_MAX_BYTES>() else { return Opening::default() };
+        if !canonical || window[0] != b'*' || bytes > OPENING_MAX_BYTES || name.is_empty() {
+            return Opening::default();
+        }
+        let masks = [u64::MAX, u64::MAX >> (8 * (OPENING_MAX_BYTES - bytes))];
+        let words = words_of(window);
+        Opening { words: [words[0] & masks[0], words[1] & masks[1]], masks, bytes, count }
+    }
+
+    /// Does the request at `pos` begin like this?
+    #[inline(always)]
+    #[must_use]
+    pub fn is_at(&self, buf: &[u8], pos: usize) -> bool {
+        let Some(window) = buf.get(pos..pos + OPENING_MAX_BYTES).and_then(|b| b.first_chunk()) else { return false };
+        let words = words_of(window);
+        ((words[0] & self.masks[0]) ^ self.words[0]) | ((words[1] & self.masks[1]) ^ self.words[1]) == 0 && self.bytes > 0
+    }
+}
+
+#[inline(always)]
+fn words_of(window: &[u8; OPENING_MAX_BYTES]) -> [u64; 2] {
+    let (low, high) = window.split_at(8);
+    let word = |half: &[u8]| half.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    [word(low), word(high)]
+}
+
+/// As [`parse`], for a request that begins with `opening` (`Opening::is_at`).
+///
+/// # Errors
+/// As `parse`.
+#[inline(always)]
+pub fn parse_opened<'a: 'b, 'b>(
+    buf: &'b [u8],
+    pos: usize,
+    opening: &Opening,
+    limits: &Limits,
+    args: &mut ArenaVec<'a, &'b [u8]>,
+) -> Result<Parsed, ProtocolError> {
+    debug_assert!(opening.is_at(buf, pos));
+    let held = args.len();
+    let next = pos + opening.bytes;
+    args.push(&buf[pos + NAME_AT..next - 2]);
+    let parsed = arguments(buf, next, opening.count - 1, limits, args);
+    if !matches!(parsed, Ok(Parsed::Request { .. })) {
+        args.truncate(held);
+    }
+    parsed
 }
 
 /// Makes room for `count` more arguments, but for no more than `rest_bytes` of input can hold.

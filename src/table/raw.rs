@@ -439,7 +439,7 @@ pub(super) enum Home {
 /// Searches the home bucket only. `line` is a bucket of a live segment: it came from `Segment::home_line`, and no segment was allocated or
 /// freed since (`Directory::epoch`).
 #[inline(always)]
-pub(super) fn find_home(slab: &Slab, line: Handle, prefix: u32, eq: &mut impl FnMut(Handle) -> bool) -> Home {
+pub(super) fn find_home(slab: &Slab, line: Handle, prefix: u32, eq: impl Fn(Handle) -> bool) -> Home {
     let at: NonNull<Bucket> = slab.ptr(line).cast();
     // SAFETY: a live bucket (see above); `eq` sees no bucket, and the table is borrowed.
     let bucket = unsafe { at.as_ref() };

@@ -61,18 +61,18 @@ impl Table {
 
     /// `find`, from a site made for this hash at the current epoch.
     #[inline(always)]
-    pub fn find_from(&self, slab: &Slab, site: Site, hash: u64, mut eq: impl FnMut(Handle) -> bool) -> Option<Slot> {
+    pub fn find_from(&self, slab: &Slab, site: Site, hash: u64, eq: impl Fn(Handle) -> bool + Copy) -> Option<Slot> {
         debug_assert!(!site.is_none());
-        match raw::find_home(slab, site.0, top(hash), &mut eq) {
+        match raw::find_home(slab, site.0, top(hash), eq) {
             raw::Home::Found(slot) => Some(slot.stamped(self.stamp())),
             raw::Home::Absent => None,
-            raw::Home::Elsewhere => self.find_elsewhere(slab, hash, &mut eq),
+            raw::Home::Elsewhere => self.find_elsewhere(slab, hash, eq),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn find_elsewhere(&self, slab: &Slab, hash: u64, eq: &mut dyn FnMut(Handle) -> bool) -> Option<Slot> {
+    fn find_elsewhere(&self, slab: &Slab, hash: u64, eq: impl Fn(Handle) -> bool) -> Option<Slot> {
         self.find(slab, hash, eq)
     }
 }
