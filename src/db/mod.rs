@@ -82,6 +82,24 @@ impl Database {
     }
 }
 
+/// Says where keys of one database are to be looked for.
+#[derive(Clone, Copy)]
+pub struct Locator<'s> {
+    table: &'s Table,
+    slab: &'s Slab,
+    seed: u64,
+}
+
+impl Locator<'_> {
+    /// A key with its hash and its site, whose line is fetched.
+    #[inline(always)]
+    #[must_use]
+    pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        let hash = crate::base::hash::hash_key(self.seed, bytes);
+        Key { bytes, hash, site: self.table.site(self.slab, hash) }
+    }
+}
+
 /// How the table asks for the hash of an item.
 #[derive(Clone, Copy)]
 struct ItemHash {
@@ -161,11 +179,11 @@ impl Shard {
         Key { bytes, hash: crate::base::hash::hash_key(self.seed, bytes), site: Site::NONE }
     }
 
-    /// Where the search for a hash begins; brings its bucket.
+    /// What a parser needs to say where keys of a database are.
     #[inline(always)]
     #[must_use]
-    pub fn site(&self, database: usize, hash: u64) -> Site {
-        self.databases[database].table.site(&self.slab, hash)
+    pub fn locator(&self, database: usize) -> Locator<'_> {
+        Locator { table: &self.databases[database].table, slab: &self.slab, seed: self.seed }
     }
 
     /// A hint that a hash will be looked up next: brings the items that may be meant.

@@ -69,16 +69,8 @@ impl Db<'_> {
     #[inline(always)]
     pub fn overwrite_alike(&mut self, key: Key<'_>, bytes: &[u8]) -> bool {
         let Some(found) = self.find(key) else { return false };
-        let header = self.item(found.handle).header();
-        let alike = header.kind == Type::String
-            && header.encoding == Encoding::Raw
-            && header.flags == 0
-            && usize::from(header.value_len) == bytes.len();
-        if alike {
-            // SAFETY: a live item whose value is as long as `bytes`, which came from outside of the chunk.
-            unsafe { item::overwrite_bytes(&mut self.shard.slab, found.handle, header, bytes) };
-        }
-        alike
+        // SAFETY: a live item; `bytes` came from outside of the slab.
+        unsafe { item::overwrite_alike(&mut self.shard.slab, found.handle, bytes) }
     }
 
     /// Writes a string, whatever was there before.

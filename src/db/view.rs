@@ -3,7 +3,7 @@
 
 use super::item::{self, Expiry, Item, Key, NewKey, NewValue, Type};
 use super::{DbError, ItemHash, Shard, item_at};
-use crate::table::{Slot, Table};
+use crate::table::{Home, Slot, Table};
 use dolmen_slab::{Handle, Kind, Slab};
 
 /// One database of a shard, as a command sees it.
@@ -84,11 +84,15 @@ impl<'a> Db<'a> {
     pub(super) fn find(&mut self, key: Key<'_>) -> Option<Found> {
         let slab = &self.shard.slab;
         let table = &self.shard.databases[self.index].table;
-        let is_key = |h| item_at(slab, h).is_key(slab, key);
-        let slot = if !key.site.is_none() && table.epoch() == self.epoch {
-            table.find_from(slab, key.site, key.hash, is_key)?
+        let home = if !key.site.is_none() && table.epoch() == self.epoch {
+            table.find_home(slab, key.site, key.hash, |h| item_at(slab, h).is_key(slab, key))
         } else {
-            find_anew(table, slab, key)?
+            Home::Elsewhere
+        };
+        let slot = match home {
+            Home::Found(slot) => slot,
+            Home::Absent => return None,
+            Home::Elsewhere => find_anew(table, slab, key)?,
         };
         let handle = table.handle(slot);
         let item = item_at(slab, handle);

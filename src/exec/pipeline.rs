@@ -13,6 +13,7 @@ use crate::cmd::client::gate;
 use crate::cmd::ctx::{Args, Ctx, Exec, Outcome, Task};
 use crate::cmd::many::{OUT_HIGH_BYTES, SLICED_MIN_ARGS};
 use crate::cmd::spec::{Command, Flags};
+use crate::db::Locator;
 use crate::proto::errors;
 use crate::proto::carry::Carry;
 use crate::table::Site;
@@ -59,7 +60,7 @@ impl Engine {
     #[must_use]
     pub fn request(
         &self,
-        database: usize,
+        locator: Locator<'_>,
         row: Option<&'static Command<Exec>>,
         args: &[&[u8]],
         at: usize,
@@ -70,8 +71,9 @@ impl Engine {
         if let Some(row) = row {
             if row.first_key > 0 {
                 if let Some(key) = args.get(row.first_key) {
-                    request.hash = self.shard.key(key).hash;
-                    request.site = self.shard.site(database, request.hash);
+                    let key = locator.key(key);
+                    request.hash = key.hash;
+                    request.site = key.site;
                 }
             } else if !row.subcommands.is_empty() {
                 request.row = self.commands.resolve(args);
@@ -170,7 +172,7 @@ impl Engine {
             return End::All;
         }
         let database = self.clients.get(me).database as usize;
-        let request = self.request(database, self.commands.find(args[0]), &args, 0, 0);
+        let request = self.request(self.shard.locator(database), self.commands.find(args[0]), &args, 0, 0);
         let Some(blob) = blob else {
             return self.run(me, &[request], &args, out);
         };

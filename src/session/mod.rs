@@ -11,7 +11,8 @@
 
 use crate::base::out::Out;
 use crate::cmd::client::gate;
-use crate::cmd::ctx::{Budget, Task};
+use crate::cmd::ctx::{Budget, Exec, Task};
+use crate::cmd::spec::{Command, Flags};
 use crate::exec::{End, Engine, Request};
 use crate::net::Flow;
 use crate::proto::carry::Carry;
@@ -22,6 +23,8 @@ use dolmen_slab::BlobId;
 
 /// Requests of one batch: their buckets must still be cached when they run.
 const BATCH_MAX: usize = 128;
+/// Shortest request but for inline ones, for sizing.
+const REQUEST_MIN_BYTES: usize = 14;
 /// A value at least this long is received in place; what lies in an item is shorter.
 const SINK_MIN_BYTES: usize = 16 * 1024;
 
@@ -150,7 +153,7 @@ impl Session {
                 continue;
             }
             let mut args = ArenaVec::new_in(arena);
-            let mut requests = ArenaVec::with_capacity_in(BATCH_MAX.min((bytes.len() - at) / 14 + 1), arena);
+            let mut requests = ArenaVec::with_capacity_in(BATCH_MAX.min((bytes.len() - at) / REQUEST_MIN_BYTES + 1), arena);
             let start = at;
             let stop = parse_batch(engine, me, bytes, &mut at, &mut args, &mut requests);
             if !requests.is_empty() {
@@ -344,51 +347,55 @@ impl Session {
 }
 
 /// Parses requests of a window until it is used up, a batch is full, or something else must happen first.
-#[inline]
+#[inline(never)]
 fn parse_batch<'a: 'b, 'b>(
     engine: &Engine,
     me: u32,
     bytes: &'b [u8],
-    at: &mut usize,
+    from: &mut usize,
     args: &mut ArenaVec<'a, &'b [u8]>,
     requests: &mut ArenaVec<'a, Request>,
 ) -> Stop {
     let limits = Session::limits(engine, me);
-    let database = engine.clients.get(me).database as usize;
+    let locator = engine.shard.locator(engine.clients.get(me).database as usize);
     let mut opening = Opening::default();
-    let mut row = None;
-    while *at < bytes.len() {
+    let mut row: Option<&'static Command<Exec>> = None;
+    let mut at = *from;
+    let stop = loop {
+        if at >= bytes.len() {
+            break Stop::WindowEmpty;
+        }
         if requests.len() == BATCH_MAX {
-            return Stop::BatchFull;
+            break Stop::BatchFull;
         }
         let first = args.len();
-        let alike = opening.is_at(bytes, *at);
-        let parsed = if alike {
-            resp::parse_opened(bytes, *at, &opening, &limits, args)
-        } else {
-            resp::parse(bytes, *at, &limits, args)
+        let parsed = match resp::parse_alike(bytes, at, &opening, &limits, args) {
+            Some(parsed) => parsed,
+            None => match resp::parse(bytes, at, &limits, args) {
+                Ok(Parsed::Request { end }) => {
+                    let Some(name) = args.get(first) else {
+                        at = end;
+                        continue;
+                    };
+                    row = engine.commands.find(name);
+                    opening = Opening::of(bytes, at, name, args.len() - first);
+                    Ok(Parsed::Request { end })
+                }
+                other => other,
+            },
         };
         match parsed {
             Ok(Parsed::Request { end }) => {
-                let argv = &args[first..];
-                if !alike {
-                    if argv.is_empty() {
-                        *at = end;
-                        continue;
-                    }
-                    row = engine.commands.find(argv[0]);
-                    opening = Opening::of(bytes, *at, argv[0], argv.len());
-                }
-                *at = end;
-                let request = engine.request(database, row, argv, first, end);
-                requests.push(request);
-                if request.row.is_some_and(|row| row.flags.contains(crate::cmd::spec::Flags::ENDS_BATCH)) {
-                    return Stop::BatchFull;
+                at = end;
+                requests.push(engine.request(locator, row, &args[first..], first, end));
+                if row.is_some_and(|row| row.flags.contains(Flags::ENDS_BATCH)) {
+                    break Stop::BatchFull;
                 }
             }
-            Ok(Parsed::Incomplete) => return Stop::Cut,
-            Err(error) => return Stop::Error(error),
+            Ok(Parsed::Incomplete) => break Stop::Cut,
+            Err(error) => break Stop::Error(error),
         }
-    }
-    Stop::WindowEmpty
+    };
+    *from = at;
+    stop
 }

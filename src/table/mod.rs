@@ -41,7 +41,7 @@ use directory::Directory;
 use dolmen_slab::{AllocError, Handle, Slab};
 use drain::Doomed;
 use growth::{Queue, low_limit, soft_limit};
-pub use raw::Slot;
+pub use raw::{Home, Slot};
 pub use site::Site;
 use raw::{tag_of, top};
 
