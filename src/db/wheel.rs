@@ -222,7 +222,7 @@ impl Wheel {
     }
 
     /// Adds an entry to the lowest level that reaches `tick`, which is `self.tick` or later.
-    #[inline]
+    #[inline(never)]
     fn insert(&mut self, slab: &mut Slab, hash32: u32, tick: u64) -> Result<u16, AllocError> {
         debug_assert!(tick >= self.tick);
         let mut level = 0;
@@ -253,7 +253,8 @@ impl Wheel {
     }
 
     /// Goes on to `now_ms` (unix) and fires what is due, at most `budget` entries. Whether more is due now; then call again in the next slice,
-    /// with whatever time it is. Costs a comparison when nothing is.
+    /// with whatever time it is. Costs a comparison when nothing is. To be called once a turn, after the clock was read and before anything is armed
+    /// by it: a deadline armed by a clock set back that the wheel has not seen yet may fire a tick late.
     #[inline]
     pub fn advance(&mut self, slab: &mut Slab, now_ms: u64, budget: usize, due: &mut impl Due) -> bool {
         let now_tick = self.observe(now_ms);
