@@ -222,7 +222,7 @@ impl Wheel {
     }
 
     /// Adds an entry to the lowest level that reaches `tick`, which is `self.tick` or later.
-    #[inline(never)]
+    #[inline]
     fn insert(&mut self, slab: &mut Slab, hash32: u32, tick: u64) -> Result<u16, AllocError> {
         debug_assert!(tick >= self.tick);
         let mut level = 0;
