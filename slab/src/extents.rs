@@ -71,11 +71,6 @@ const CLASS_OF: [u8; EXTENT_PAGES_MAX + 1] = {
     classes
 };
 
-/// Pages that an extent for `pages` (at most [`EXTENT_PAGES_MAX`]) really gets.
-pub(crate) const fn class_pages(pages: usize) -> usize {
-    CLASS_PAGES[CLASS_OF[pages] as usize] as usize
-}
-
 /// One extent.
 ///
 /// ```text

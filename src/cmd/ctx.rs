@@ -9,6 +9,7 @@ use crate::config::Config;
 use crate::db::{Db, DbError, Key, NewValue, Shard};
 use crate::proto::errors;
 use crate::proto::reply::Reply;
+use crate::table::Site;
 use dolmen_slab::BlobId;
 use std::time::{Duration, Instant};
 
@@ -219,6 +220,8 @@ pub struct Ctx<'a> {
     pub rng: &'a mut Rng,
     /// Hash of the first key, made by the pipeline.
     pub hash: u64,
+    /// Where the search for it begins, if known.
+    pub site: Site,
     /// A large value that was received in place; who takes it owns it.
     pub blob: Option<BlobId>,
     pub task: Option<Box<dyn Task>>,
@@ -231,7 +234,7 @@ impl<'a> Ctx<'a> {
     #[inline(always)]
     #[must_use]
     pub fn first_key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
-        Key { bytes, hash: self.hash }
+        Key { bytes, hash: self.hash, site: self.site }
     }
 
     #[inline(always)]

@@ -4,6 +4,7 @@
 use super::ctx::{Args, Budget, Ctx, Outcome, Sliced, Task};
 use crate::db::Shard;
 use crate::proto::carry::Carry;
+use crate::table::Site;
 
 /// Keys whose memory is fetched ahead.
 const AHEAD: usize = 12;
@@ -38,6 +39,7 @@ pub fn run(ctx: &mut Ctx<'_>, args: Args<'_>, sliced: &'static Sliced) -> Outcom
         }
         for (hash, group) in hashes.iter().zip(args[at..stop].chunks(sliced.step)) {
             ctx.hash = *hash;
+            ctx.site = Site::NONE;
             match (sliced.each)(ctx, group) {
                 Ok(n) => count += n,
                 Err(failure) => return ctx.fail(failure),
@@ -111,6 +113,7 @@ impl Many {
             *argument = self.args.get(self.at + i);
         }
         ctx.hash = ctx.key(group[0]).hash;
+        ctx.site = Site::NONE;
         self.count += (self.sliced.each)(ctx, &group[..self.sliced.step])?;
         self.at += self.sliced.step;
         Ok(())

@@ -187,8 +187,11 @@ impl Row {
         Command {
             name: self.name,
             arity: self.arity,
+            argc_min: self.arity.unsigned_abs() as usize,
+            argc_more: if self.arity < 0 { usize::MAX >> 1 } else { 0 },
             flags: self.flags,
             keys: Keys::of(self.key_specs),
+            first_key: Keys::of(self.key_specs).first().unsigned_abs() as usize,
             key_specs: self.key_specs,
             categories: self.categories.implied_by(self.flags),
             doc: self.doc,
@@ -204,8 +207,13 @@ pub struct Command<R: 'static> {
     pub name: &'static str,
     /// Arguments with the name itself: exactly so many, or at least `-arity` when negative.
     pub arity: i16,
+    /// The same as `takes` wants it: at least so many arguments, and at most so many more.
+    argc_min: usize,
+    argc_more: usize,
     pub flags: Flags,
     pub keys: Keys,
+    /// Position of the first key, 0 without keys.
+    pub first_key: usize,
     pub key_specs: &'static [KeySpec],
     pub categories: Categories,
     pub doc: &'static Doc,
@@ -215,10 +223,9 @@ pub struct Command<R: 'static> {
 
 impl<R> Command<R> {
     /// Whether `argc` arguments, the name (and the subcommand's) included, suit the arity.
-    #[inline]
+    #[inline(always)]
     pub fn takes(&self, argc: usize) -> bool {
-        let arity = usize::from(self.arity.unsigned_abs());
-        if self.arity < 0 { argc >= arity } else { argc == arity }
+        argc.wrapping_sub(self.argc_min) <= self.argc_more
     }
 
     /// The name as typed: `get` of `config|get`.

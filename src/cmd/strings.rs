@@ -89,7 +89,17 @@ pub fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         return ctx.attempt(|ctx| set_with_options(ctx, args));
     }
     let key = ctx.first_key(args[1]);
-    let value = ctx.take_value(args[2]);
+    if ctx.blob.is_none() && ctx.db.overwrite_alike(key, args[2]) {
+        ctx.change(1);
+        ctx.out().ok();
+        return Outcome::Done;
+    }
+    set_plain(ctx, key, args[2])
+}
+
+#[inline(never)]
+fn set_plain(ctx: &mut Ctx<'_>, key: Key<'_>, argument: &[u8]) -> Outcome {
+    let value = ctx.take_value(argument);
     if let Err(e) = ctx.db.set_string(key, value, Deadline::None) {
         return ctx.fail(e);
     }

@@ -27,7 +27,8 @@ pub(super) fn prefix(hash: u64) -> u32 {
 impl Shard {
     /// Replaces a database by an empty one; the old one is emptied by `background`. Returns how many keys it had.
     pub(super) fn detach(&mut self, index: usize) -> usize {
-        let fresh = Database::new(self.seed);
+        let mut fresh = Database::new(self.seed);
+        fresh.table.succeed(&self.databases[index].table);
         let old = mem::replace(&mut self.databases[index], fresh);
         let keys = old.len();
         // Without keys there may be memory all the same: a table that has not shrunk yet.

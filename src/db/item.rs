@@ -13,6 +13,7 @@
 //! Owns the layout and nothing else: no expiry rules, no table.
 #![allow(unsafe_code)]
 
+use crate::table::Site;
 use dolmen_slab::{BlobId, CHUNK_BYTES_MAX, Handle, Slab};
 use static_assertions::const_assert;
 use std::marker::PhantomData;
@@ -142,6 +143,8 @@ impl Expiry {
 pub struct Key<'a> {
     pub bytes: &'a [u8],
     pub hash: u64,
+    /// Where the search begins, if that was found out before.
+    pub site: Site,
 }
 
 /// A string value as it lies in an item.
@@ -221,7 +224,7 @@ impl<'a> Item<'a> {
         if self.header.flags & flag::KEY_BLOB != 0 {
             return self.is_blob_key(slab, key);
         }
-        same_bytes(self.key_place(), key.bytes)
+        usize::from(self.header.key_len) == key.bytes.len() && same_bytes(self.key_place(), key.bytes)
     }
 
     #[cold]
@@ -487,6 +490,18 @@ pub unsafe fn overwrite_value(slab: &mut Slab, h: Handle, mut header: Header, va
         base.cast::<u64>().write(header.pack().to_le());
         value.write(base.add(HEADER_BYTES + header.expiry_bytes() + usize::from(header.key_len)));
     }
+}
+
+/// Overwrites a raw value with one of the same length.
+///
+/// # Safety
+/// `h` is a live item of `slab` with this header; `bytes` is as long as its value and does not lie in the chunk.
+#[inline(always)]
+pub unsafe fn overwrite_bytes(slab: &mut Slab, h: Handle, header: Header, bytes: &[u8]) {
+    debug_assert!(header.encoding == Encoding::Raw && usize::from(header.value_len) == bytes.len());
+    let offset = HEADER_BYTES + header.expiry_bytes() + usize::from(header.key_len);
+    // SAFETY: the value's place lies behind the key, `value_len` bytes long.
+    unsafe { copy_bytes(bytes, slab.ptr(h).as_ptr().add(offset)) }
 }
 
 /// Bytes of the item if its value became `value`.

@@ -15,7 +15,7 @@ mod tests;
 pub mod view;
 pub mod wheel;
 
-use crate::table::{Entries, Table};
+use crate::table::{Entries, Site, Table};
 use dolmen_slab::{AllocError, BlobId, Handle, Slab};
 pub use item::{Key, NewValue, Type, Value};
 use std::collections::VecDeque;
@@ -163,7 +163,20 @@ impl Shard {
     #[inline(always)]
     #[must_use]
     pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
-        Key { bytes, hash: crate::base::hash::hash_key(self.seed, bytes) }
+        Key { bytes, hash: crate::base::hash::hash_key(self.seed, bytes), site: Site::NONE }
+    }
+
+    /// Where the search for a hash begins; brings its bucket.
+    #[inline(always)]
+    #[must_use]
+    pub fn site(&self, database: usize, hash: u64) -> Site {
+        self.databases[database].table.site(&self.slab, hash)
+    }
+
+    /// A hint that a hash will be looked up next: brings the items that may be meant.
+    #[inline(always)]
+    pub fn prefetch_items_at(&self, database: usize, site: Site, hash: u64) {
+        self.databases[database].table.prefetch_entries_at(&self.slab, site, hash);
     }
 
     /// A hint that `hash` will be looked up soon: brings its bucket.

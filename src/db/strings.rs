@@ -65,6 +65,22 @@ impl Db<'_> {
         Ok(NewValue::Blob(blob_of(&mut self.shard.slab, &[bytes])?))
     }
 
+    /// The commonest write: a string over one of the same length that has no deadline. False: it is not that; nothing was done.
+    #[inline(always)]
+    pub fn overwrite_alike(&mut self, key: Key<'_>, bytes: &[u8]) -> bool {
+        let Some(found) = self.find(key) else { return false };
+        let header = self.item(found.handle).header();
+        let alike = header.kind == Type::String
+            && header.encoding == Encoding::Raw
+            && header.flags == 0
+            && usize::from(header.value_len) == bytes.len();
+        if alike {
+            // SAFETY: a live item whose value is as long as `bytes`, which came from outside of the chunk.
+            unsafe { item::overwrite_bytes(&mut self.shard.slab, found.handle, header, bytes) };
+        }
+        alike
+    }
+
     /// Writes a string, whatever was there before.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 
 use super::item::{self, Expiry, Item, Key, NewKey, NewValue, Type};
 use super::{DbError, ItemHash, Shard, item_at};
-use crate::table::Slot;
+use crate::table::{Slot, Table};
 use dolmen_slab::{Handle, Kind, Slab};
 
 /// One database of a shard, as a command sees it.
@@ -12,6 +12,8 @@ pub struct Db<'a> {
     pub(super) index: usize,
     /// Unix time of the command.
     now_ms: u64,
+    /// The table's when this view was made: the sites of its keys are good while it stays so.
+    epoch: u64,
 }
 
 /// What becomes of the deadline when a value is written.
@@ -36,7 +38,8 @@ impl<'a> Db<'a> {
     #[inline(always)]
     pub(super) fn new(shard: &'a mut Shard, index: usize, now_ms: u64) -> Db<'a> {
         assert!(index < shard.databases.len(), "SELECT checks the index");
-        Db { shard, index, now_ms }
+        let epoch = shard.databases[index].table.epoch();
+        Db { shard, index, now_ms, epoch }
     }
 
     #[inline(always)]
@@ -81,7 +84,12 @@ impl<'a> Db<'a> {
     pub(super) fn find(&mut self, key: Key<'_>) -> Option<Found> {
         let slab = &self.shard.slab;
         let table = &self.shard.databases[self.index].table;
-        let slot = table.find(slab, key.hash, |h| item_at(slab, h).is_key(slab, key))?;
+        let is_key = |h| item_at(slab, h).is_key(slab, key);
+        let slot = if !key.site.is_none() && table.epoch() == self.epoch {
+            table.find_from(slab, key.site, key.hash, is_key)?
+        } else {
+            find_anew(table, slab, key)?
+        };
         let handle = table.handle(slot);
         let item = item_at(slab, handle);
         if item.has_expiry() && item.deadline_ms() <= self.now_ms {
@@ -320,6 +328,12 @@ impl<'a> Db<'a> {
     pub fn flush(&mut self) -> usize {
         self.shard.detach(self.index)
     }
+}
+
+/// For a key whose site is not known, or not good any more.
+#[inline(never)]
+fn find_anew(table: &Table, slab: &Slab, key: Key<'_>) -> Option<Slot> {
+    table.find(slab, key.hash, |h| item_at(slab, h).is_key(slab, key))
 }
 
 /// Frees an item that no table names any more.

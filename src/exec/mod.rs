@@ -13,6 +13,7 @@ use crate::cmd::spec::Commands;
 use crate::config::Config;
 use crate::db::Shard;
 use crate::proto::reply::Reply;
+use crate::table::Site;
 
 /// Everything that commands work on.
 pub struct Engine {
@@ -71,6 +72,7 @@ impl Engine {
             clock: &self.clock,
             rng: &mut self.rng,
             hash: 0,
+            site: Site::NONE,
             blob: None,
             task: None,
             changed: 0,

@@ -15,6 +15,7 @@ use crate::cmd::many::{OUT_HIGH_BYTES, SLICED_MIN_ARGS};
 use crate::cmd::spec::{Command, Flags};
 use crate::proto::errors;
 use crate::proto::carry::Carry;
+use crate::table::Site;
 
 /// Requests whose items are fetched ahead.
 const AHEAD: usize = 12;
@@ -26,6 +27,8 @@ pub struct Request {
     pub row: Option<&'static Command<Exec>>,
     /// Hash of the first key; 0 without keys.
     pub hash: u64,
+    /// Where the search for it begins.
+    pub site: Site,
     /// Where its arguments begin in the batch's, and how many they are.
     pub args: u32,
     pub argc: u32,
@@ -51,18 +54,24 @@ pub enum End {
 const HOLDS: u8 = 128;
 
 impl Engine {
-    /// Finds the command and, if the keyspace is touched, has the bucket of its first key fetched.
+    /// A request of the command `row`; has the bucket of its first key fetched.
     #[inline(always)]
     #[must_use]
-    pub fn request(&self, database: usize, args: &[&[u8]], at: usize, end: usize) -> Request {
-        let row = self.commands.find(args[0]);
-        let mut request = Request { row, hash: 0, args: narrow(at), argc: narrow(args.len()), end: narrow(end) };
+    pub fn request(
+        &self,
+        database: usize,
+        row: Option<&'static Command<Exec>>,
+        args: &[&[u8]],
+        at: usize,
+        end: usize,
+    ) -> Request {
+        let mut request =
+            Request { row, hash: 0, site: Site::NONE, args: narrow(at), argc: narrow(args.len()), end: narrow(end) };
         if let Some(row) = row {
-            let first = usize::from(row.keys.first().unsigned_abs());
-            if first > 0 {
-                if let Some(key) = args.get(first) {
+            if row.first_key > 0 {
+                if let Some(key) = args.get(row.first_key) {
                     request.hash = self.shard.key(key).hash;
-                    self.shard.prefetch(database, request.hash);
+                    request.site = self.shard.site(database, request.hash);
                 }
             } else if !row.subcommands.is_empty() {
                 request.row = self.commands.resolve(args);
@@ -82,12 +91,12 @@ impl Engine {
         let database = ctx.db.index();
         if requests.len() > 1 {
             for request in &requests[..AHEAD.min(requests.len())] {
-                ctx.db.shard().prefetch_items(database, request.hash);
+                ctx.db.shard().prefetch_items_at(database, request.site, request.hash);
             }
         }
         for (i, request) in requests.iter().enumerate() {
             if let Some(next) = requests.get(i + AHEAD) {
-                ctx.db.shard().prefetch_items(database, next.hash);
+                ctx.db.shard().prefetch_items_at(database, next.site, next.hash);
             }
             let argv = &args[request.args as usize..][..request.argc as usize];
             let Some(row) = request.row.filter(|row| row.takes(argv.len())) else {
@@ -102,6 +111,7 @@ impl Engine {
                 }
             }
             ctx.hash = request.hash;
+            ctx.site = request.site;
             let outcome = (row.run.run)(&mut ctx, argv);
             apply_effects(&mut ctx);
             if outcome != Outcome::Done {
@@ -114,7 +124,7 @@ impl Engine {
                     _ => End::Close,
                 };
             }
-            if ctx.out().queued() > OUT_HIGH_BYTES {
+            if i % 8 == 7 && ctx.out().queued() > OUT_HIGH_BYTES {
                 return End::Full(i);
             }
         }
@@ -160,7 +170,7 @@ impl Engine {
             return End::All;
         }
         let database = self.clients.get(me).database as usize;
-        let request = self.request(database, &args, 0, 0);
+        let request = self.request(database, self.commands.find(args[0]), &args, 0, 0);
         let Some(blob) = blob else {
             return self.run(me, &[request], &args, out);
         };
@@ -176,6 +186,7 @@ impl Engine {
         let mut ctx = self.ctx(me, out);
         ctx.blob = Some(blob);
         ctx.hash = request.hash;
+        ctx.site = request.site;
         let end = match request.row.filter(|row| row.takes(args.len())) {
             None => {
                 refuse(&mut ctx, request.row, args, gate);

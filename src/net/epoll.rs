@@ -118,6 +118,8 @@ pub struct Epoll {
     dirty: Vec<ConnId>,
     /// Connections with something to do in the next turn, in order.
     ready: VecDeque<ConnId>,
+    /// Of those, so many stood there before this turn, and were not served in it yet.
+    unserved: usize,
     /// An empty vector, kept for its allocation.
     slices: Vec<IoSlice<'static>>,
     /// Capacity of the outputs that wait beyond a flush.
@@ -149,6 +151,7 @@ impl Epoll {
             pool: Pool::new(),
             dirty: Vec::new(),
             ready: VecDeque::new(),
+            unserved: 0,
             slices: Vec::with_capacity(sys::SEND_SLICES_MAX),
             held_bytes: 0,
             listeners: Vec::new(),
@@ -166,12 +169,12 @@ impl Epoll {
         if self.listeners.len() + opened.len() > 64 {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "more than 64 addresses to listen on"));
         }
-        for listener in opened {
-            let number = u32::try_from(self.listeners.len()).unwrap_or(0);
-            let token = ConnId { index: SPECIAL, generation: LISTENERS + number };
-            self.poller.add(&listener, EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, token.pack()))?;
-            self.listeners.push(listener);
+        // Those that are dropped by a failure leave the poller by being closed.
+        for (listener, number) in opened.iter().zip(LISTENERS + u32::try_from(self.listeners.len()).unwrap_or(0)..) {
+            let token = ConnId { index: SPECIAL, generation: number };
+            self.poller.add(listener, EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, token.pack()))?;
         }
+        self.listeners.extend(opened);
         Ok(())
     }
 
@@ -219,7 +222,7 @@ impl Epoll {
         if !self.ready.is_empty() || self.accept_more != 0 || !self.lingering.is_empty() {
             timeout = self.wait_for_work(timeout);
         }
-        let mut wait = match timeout {
+        let wait = match timeout {
             None => EpollTimeout::NONE,
             Some(Duration::ZERO) => EpollTimeout::ZERO,
             // Rounded up: waking early would only mean to wait again.
@@ -229,7 +232,8 @@ impl Epoll {
             }
         };
         if self.config.spin_us > 0 && wait != EpollTimeout::ZERO {
-            let end = Instant::now() + Duration::from_micros(self.config.spin_us.into());
+            let spin = Duration::from_micros(self.config.spin_us.into());
+            let end = Instant::now() + timeout.map_or(spin, |timeout| timeout.min(spin));
             loop {
                 match self.poller.wait(&mut self.events, EpollTimeout::ZERO) {
                     Ok(0) => {}
@@ -241,10 +245,9 @@ impl Epoll {
                     break;
                 }
             }
-            wait = match timeout {
-                Some(t) if t <= Duration::from_micros(self.config.spin_us.into()) => return Ok(0),
-                _ => wait,
-            };
+            if timeout.is_some_and(|timeout| timeout <= spin) {
+                return Ok(0);
+            }
         }
         match self.poller.wait(&mut self.events, wait) {
             Ok(n) => Ok(n),
@@ -468,11 +471,13 @@ impl Epoll {
             }
         }
         // Those that come to stand in the list meanwhile have their turn later.
-        for served in 0..self.ready.len() {
-            if served != 0 && handler.turn_over() {
+        let before = self.unserved;
+        while self.unserved > 0 {
+            if self.unserved != before && handler.turn_over() {
                 return true;
             }
             let Some(id) = self.ready.pop_front() else { break };
+            self.unserved -= 1;
             if let Some(conn) = self.conns.get_mut(id) {
                 conn.flags &= !READY;
                 self.service(handler, id);
@@ -481,10 +486,11 @@ impl Epoll {
         false
     }
 
-    /// Keeps events for the next turn.
+    /// Keeps events for the next turn: behind those that were not served either, before those that want more than they had.
     #[cold]
     #[inline(never)]
     fn postpone<H: Handler>(&mut self, handler: &mut H, events: std::ops::Range<usize>) {
+        let served = self.ready.len() - self.unserved;
         for i in events {
             let event = self.events[i];
             let id = ConnId::unpack(event.data());
@@ -497,6 +503,7 @@ impl Epoll {
                 None => self.special(handler, id),
             }
         }
+        self.ready.make_contiguous()[self.unserved..].rotate_left(served);
     }
 
     // --- listeners, signals, doorbell ------------------------------------------------------------------------------------------
@@ -535,13 +542,12 @@ impl Epoll {
                     self.accept_more &= !(1 << number);
                     return;
                 }
-                // Those wait in the backlog until there is room again.
-                Err(Errno::EMFILE | Errno::ENFILE | Errno::ENOBUFS | Errno::ENOMEM) => {
+                Err(error) if concerns_one_connection(error) => {}
+                // No descriptors or no memory: those who wait stay in the backlog until there is room again.
+                Err(_) => {
                     self.accept_pause = Some(Instant::now() + ACCEPT_BACKOFF);
                     return;
                 }
-                // ECONNABORTED and the other errors are of the connection that was not made; the next one may be.
-                Err(_) => {}
             }
         }
     }
@@ -745,6 +751,24 @@ fn obey(conn: &mut Conn, flow: Flow) -> bool {
     false
 }
 
+/// Errors of `accept4` that come from the connection that was not made (accept(2)); the next one may be.
+fn concerns_one_connection(error: Errno) -> bool {
+    matches!(
+        error,
+        Errno::ECONNABORTED
+            | Errno::EINTR
+            | Errno::EPERM
+            | Errno::EPROTO
+            | Errno::ENOPROTOOPT
+            | Errno::ENETDOWN
+            | Errno::ENETUNREACH
+            | Errno::EHOSTDOWN
+            | Errno::EHOSTUNREACH
+            | Errno::ENONET
+            | Errno::EOPNOTSUPP
+    )
+}
+
 #[inline]
 fn push_dirty(conn: &mut Conn, dirty: &mut Vec<ConnId>, id: ConnId) {
     if conn.flags & DIRTY == 0 {
@@ -765,6 +789,7 @@ impl Backend for Epoll {
         let events = self.wait(timeout)?;
         handler.woken();
         let left_over = !self.ready.is_empty() || self.accept_more != 0 || !self.lingering.is_empty();
+        self.unserved = self.ready.len();
         // A turn does something for one connection at least.
         let mut begun = false;
         if left_over {
@@ -856,3 +881,6 @@ impl Backend for Epoll {
             + self.lingering.capacity() * size_of::<(Instant, ConnId)>()
     }
 }
+
+#[cfg(test)]
+mod tests;

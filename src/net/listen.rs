@@ -6,8 +6,8 @@
 use super::{Peer, sys};
 use nix::errno::Errno;
 use nix::sys::socket::{
-    AddressFamily, SockFlag, SockType, SockaddrIn, SockaddrIn6, SockaddrLike, SockaddrStorage, UnixAddr, bind, getsockname, setsockopt,
-    socket, sockopt,
+    AddressFamily, SockFlag, SockType, SockaddrIn, SockaddrIn6, SockaddrLike, SockaddrStorage, UnixAddr, bind,
+    getsockname, setsockopt, socket, sockopt,
 };
 use std::fmt;
 use std::io;
@@ -130,7 +130,9 @@ pub(super) fn open(listen: &Listen) -> io::Result<Vec<Listener>> {
             match tcp(name, port, listen) {
                 Ok(listener) => listeners.push(listener),
                 Err(error) if optional && is_missing(&error) => {}
-                Err(error) => return Err(io::Error::new(error.kind(), format!("cannot listen on {name} port {port}: {error}"))),
+                Err(error) => {
+                    return Err(io::Error::new(error.kind(), format!("cannot listen on {name} port {port}: {error}")));
+                }
             }
         }
     }
@@ -210,7 +212,8 @@ fn unix(path: &Path, listen: &Listen) -> io::Result<Listener> {
 /// A socket's file that nobody listens on any more, left behind by a server that was killed.
 fn is_stale(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket())
-        && std::os::unix::net::UnixStream::connect(path).is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
+        && std::os::unix::net::UnixStream::connect(path)
+            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 fn identity(path: &Path) -> io::Result<(u64, u64)> {

@@ -13,16 +13,22 @@
 //! ```
 //!
 //! A peer that half-closes has everything it sent before answered, and is then told of as `closed(Why::Peer)`.
+pub mod check;
+#[cfg(test)]
+mod conformance;
 mod doorbell;
 pub mod epoll;
 mod listen;
 mod pool;
+pub mod sim;
 mod slots;
 mod sys;
 
+pub use check::Checked;
 pub use doorbell::Doorbell;
 pub use epoll::{Epoll, EpollConfig};
 pub use listen::{Listen, LocalAddr};
+pub use sim::{Sim, SimConfig};
 
 use crate::base::out::Out;
 use std::time::Duration;

@@ -64,7 +64,8 @@ mod tests {
         let warm = b.as_ptr();
         pool.give(a);
         pool.give(b);
-        assert_eq!(pool.take().as_ptr(), warm);
+        let again = pool.take();
+        assert_eq!(again.as_ptr(), warm);
     }
 
     #[test]

@@ -29,7 +29,7 @@ const _: () = assert!(usize::BITS == 64);
 /// What a client may send.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// Longest bulk (`proto-max-bulk-len`), in bytes; at least 100, so that it holds for every length of two digits (Redis's least is 1 MiB).
+    /// Longest bulk (`proto-max-bulk-len`), in bytes; at least 9,999, as that many digits are not looked up (Redis's least is 1 MiB).
     pub max_bulk_bytes: u64,
     /// Before AUTH a request has at most 10 arguments of at most 16 KiB.
     pub authenticated: bool,
@@ -92,62 +92,147 @@ pub fn parse<'a: 'b, 'b>(
     limits: &Limits,
     args: &mut ArenaVec<'a, &'b [u8]>,
 ) -> Result<Parsed, ProtocolError> {
-    match buf.get(pos) {
-        Some(b'*') => {}
-        Some(_) => return parse_inline(buf, pos, args),
-        None => return Ok(Parsed::Incomplete),
+    if pos >= buf.len() {
+        return Ok(Parsed::Incomplete);
     }
     let Header { value: count, next } = match short_header(buf, pos, b'*') {
         Some(header) if header.value <= 10 || limits.authenticated => header,
+        _ if buf[pos] != b'*' => return parse_inline(buf, pos, args),
         _ => match count_header(buf, pos, limits)? {
             Some(header) => header,
             None => return Ok(Parsed::Incomplete),
         },
     };
-    let mut at = next;
-    // More arguments than this are not in the buffer, whatever the count says.
-    let room = count.min((buf.len() - at) / 4);
-    const { assert!(ARG_MIN_BYTES >= 4) };
+    arguments(buf, next, count, limits, args)
+}
+
+/// Parses the `count` arguments that begin at `next`, and appends them.
+#[inline(always)]
+fn arguments<'a: 'b, 'b>(
+    buf: &'b [u8],
+    next: usize,
+    count: usize,
+    limits: &Limits,
+    args: &mut ArenaVec<'a, &'b [u8]>,
+) -> Result<Parsed, ProtocolError> {
     let held = args.len();
-    if args.capacity() - held < room {
-        grow(args, room);
+    if args.capacity() - held < count {
+        grow(args, count, buf.len() - next);
     }
     // SAFETY: `held` elements are within the allocation.
     let mut free = unsafe { args.as_mut_ptr().add(held) };
+    let mut at = next;
     for _ in 0..count {
         let Header { value: bytes, next } = match short_header(buf, at, b'$') {
             Some(header) => header,
-            None => match bulk_header(buf, at, limits)? {
+            None => match longer_bulk_header(buf, at, limits)? {
                 Some(header) => header,
                 None => return Ok(Parsed::Incomplete),
             },
         };
-        if buf.len() - next < bytes + 2 {
+        // Cannot overflow: `next <= buf.len() <= isize::MAX`, and a header's value is at most i64::MAX.
+        let end = next + bytes;
+        if end >= buf.len() - 1 {
             return Ok(Parsed::Incomplete);
         }
-        let end = next + bytes;
-        // SAFETY: the check above: `end + 2 <= buf.len()`, and a header's `next` is never beyond `buf`.
+        // SAFETY: the check above: `next <= end` and `end + 2 <= buf.len()`.
         let (body, crlf) = unsafe { (buf.get_unchecked(next..end), buf.as_ptr().add(end).cast::<[u8; 2]>().read()) };
         if crlf != *b"\r\n" {
             return Err(ProtocolError::BulkLength);
         }
-        // SAFETY: each argument takes ARG_MIN_BYTES or more of the bytes between `next` after the count and `buf.len()`, and this one lies in
-        // `buf`; so it is at most the `room`th, for which `args` has reserved a place.
+        // SAFETY: `args` has places for `count` more arguments, or for as many as fit into the rest of the buffer at ARG_MIN_BYTES each (see
+        // `grow`). This one is among the first `count`, and it and those before it lie there one behind the other.
         unsafe {
             free.write(body);
             free = free.add(1);
         }
         at = end + 2;
     }
-    // SAFETY: the loop wrote `count` elements behind the first `held`; `count <= room`, by the argument above.
+    // SAFETY: the loop wrote `count` elements behind the first `held`, all within the allocation as said there.
     unsafe { args.set_len(held + count) };
     Ok(Parsed::Request { end: at })
 }
 
+/// How the last request began: in a pipeline the next one mostly begins alike, and then neither its count nor its name need be decoded again.
+///
+/// ```text
+///   *3\r\n$3\r\nSET\r\n       up to 16 bytes, compared as two words under a mask
+///   0         8     11  13
+/// ```
+#[derive(Clone, Copy, Default, Debug)]
+pub struct Opening {
+    words: [u64; 2],
+    masks: [u64; 2],
+    /// Bytes of it, 0: there is none.
+    bytes: usize,
+    /// Arguments of the request.
+    count: usize,
+}
+
+/// Where the name of a request with one-digit headers begins.
+const NAME_AT: usize = 8;
+const OPENING_MAX_BYTES: usize = 16;
+
+impl Opening {
+    /// The opening of the request at `pos`, whose `count` arguments begin with `name`, a slice of `buf`.
+    #[must_use]
+    pub fn of(buf: &[u8], pos: usize, name: &[u8], count: usize) -> Opening {
+        let bytes = NAME_AT + name.len() + 2;
+        let canonical = std::ptr::eq(name.as_ptr(), buf[pos..].as_ptr().wrapping_add(NAME_AT));
+        let Some(window) = buf[pos..].first_chunk::<OPENING_MAX_BYTES>() else { return Opening::default() };
+        if !canonical || window[0] != b'*' || bytes > OPENING_MAX_BYTES || name.is_empty() {
+            return Opening::default();
+        }
+        let masks = [u64::MAX, u64::MAX >> (8 * (OPENING_MAX_BYTES - bytes))];
+        let words = words_of(window);
+        Opening { words: [words[0] & masks[0], words[1] & masks[1]], masks, bytes, count }
+    }
+
+    /// Does the request at `pos` begin like this?
+    #[inline(always)]
+    #[must_use]
+    pub fn is_at(&self, buf: &[u8], pos: usize) -> bool {
+        let Some(window) = buf.get(pos..pos + OPENING_MAX_BYTES).and_then(|b| b.first_chunk()) else { return false };
+        let words = words_of(window);
+        ((words[0] & self.masks[0]) ^ self.words[0]) | ((words[1] & self.masks[1]) ^ self.words[1]) == 0 && self.bytes > 0
+    }
+}
+
+#[inline(always)]
+fn words_of(window: &[u8; OPENING_MAX_BYTES]) -> [u64; 2] {
+    let (low, high) = window.split_at(8);
+    let word = |half: &[u8]| half.first_chunk().map_or(0, |bytes| u64::from_le_bytes(*bytes));
+    [word(low), word(high)]
+}
+
+/// As [`parse`], for a request that begins with `opening` (`Opening::is_at`).
+///
+/// # Errors
+/// As `parse`.
+#[inline(always)]
+pub fn parse_opened<'a: 'b, 'b>(
+    buf: &'b [u8],
+    pos: usize,
+    opening: &Opening,
+    limits: &Limits,
+    args: &mut ArenaVec<'a, &'b [u8]>,
+) -> Result<Parsed, ProtocolError> {
+    debug_assert!(opening.is_at(buf, pos));
+    let held = args.len();
+    let next = pos + opening.bytes;
+    args.push(&buf[pos + NAME_AT..next - 2]);
+    let parsed = arguments(buf, next, opening.count - 1, limits, args);
+    if !matches!(parsed, Ok(Parsed::Request { .. })) {
+        args.truncate(held);
+    }
+    parsed
+}
+
+/// Makes room for `count` more arguments, but for no more than `rest_bytes` of input can hold.
 #[cold]
 #[inline(never)]
-fn grow(args: &mut ArenaVec<'_, &[u8]>, room: usize) {
-    args.reserve(room);
+fn grow(args: &mut ArenaVec<'_, &[u8]>, count: usize, rest_bytes: usize) {
+    args.reserve(count.min(rest_bytes / ARG_MIN_BYTES));
 }
 
 /// A decoder of header lines: `count_header` or `bulk_header`.
@@ -172,9 +257,12 @@ pub(super) struct Header {
 ///   | S | d | d | CR| LF|
 ///   +---+---+---+---+---+
 /// ```
+///
+/// `at` must not be beyond `buf`, lest the sums overflow.
 #[inline(always)]
 fn short_header(buf: &[u8], at: usize, sigil: u8) -> Option<Header> {
-    if buf.len() - at < ARG_MIN_BYTES {
+    debug_assert!(at <= buf.len());
+    if at + ARG_MIN_BYTES > buf.len() {
         return None;
     }
     // SAFETY: `at + 6 <= buf.len()`, checked above; both loads end at `at + 5` or before.
@@ -188,9 +276,10 @@ fn short_header(buf: &[u8], at: usize, sigil: u8) -> Option<Header> {
     }
     let two = two ^ u32::from_le_bytes(*b"00\r\n");
     let (tens, ones) = (two & 0xff, two >> 8);
-    // The rotation moved the sigil's byte to the top.
-    if one >> 24 == 0 && tens.wrapping_sub(1) <= 8 && ones <= 9 {
-        return Some(Header { value: (tens * 10 + ones) as usize, next: at + 5 });
+    let value = (tens * 10).wrapping_add(ones);
+    // The rotation moved the sigil's byte to the top. With `ones` a digit, 10..=99 says that `tens` is one too, and not 0.
+    if one >> 24 == 0 && ones <= 9 && value.wrapping_sub(10) < 90 {
+        return Some(Header { value: value as usize, next: at + 5 });
     }
     None
 }
@@ -258,8 +347,35 @@ pub(super) fn count_header(buf: &[u8], at: usize, limits: &Limits) -> Result<Opt
 }
 
 /// Decodes the `$length\r\n` line at `at`; `None` if it is incomplete.
-#[inline(never)]
+#[inline]
 pub(super) fn bulk_header(buf: &[u8], at: usize, limits: &Limits) -> Result<Option<Header>, ProtocolError> {
+    match short_header(buf, at, b'$') {
+        Some(header) => Ok(Some(header)),
+        None => longer_bulk_header(buf, at, limits),
+    }
+}
+
+/// The same for what is not of one or two digits.
+#[inline(never)]
+fn longer_bulk_header(buf: &[u8], at: usize, limits: &Limits) -> Result<Option<Header>, ProtocolError> {
+    if let Some(&[b'$', a, b, c, rest @ ..]) = buf[at..].first_chunk::<8>() {
+        let [a, b, c, d] = [a, b, c, rest[0]].map(|byte| usize::from(byte.wrapping_sub(b'0')));
+        if a.wrapping_sub(1) < 9 && b <= 9 && c <= 9 {
+            let value = a * 100 + b * 10 + c;
+            if rest[..2] == *b"\r\n" {
+                return Ok(Some(Header { value, next: at + 6 }));
+            }
+            if d <= 9 && rest[1..3] == *b"\r\n" {
+                return Ok(Some(Header { value: value * 10 + d, next: at + 7 }));
+            }
+        }
+    }
+    odd_bulk_header(buf, at, limits)
+}
+
+/// The same for all that is left: long, near the buffer's end, incomplete, wrong.
+#[inline(never)]
+fn odd_bulk_header(buf: &[u8], at: usize, limits: &Limits) -> Result<Option<Header>, ProtocolError> {
     let line = number_line(buf, at);
     let (value, next) = match line {
         Line::TooLong => return Err(ProtocolError::TooBigBulkHeader),

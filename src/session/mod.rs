@@ -15,7 +15,7 @@ use crate::cmd::ctx::{Budget, Task};
 use crate::exec::{End, Engine, Request};
 use crate::net::Flow;
 use crate::proto::carry::Carry;
-use crate::proto::resp::{self, Limits, Parsed, ProtocolError};
+use crate::proto::resp::{self, Limits, Opening, Parsed, ProtocolError};
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 use dolmen_slab::BlobId;
@@ -355,18 +355,32 @@ fn parse_batch<'a: 'b, 'b>(
 ) -> Stop {
     let limits = Session::limits(engine, me);
     let database = engine.clients.get(me).database as usize;
+    let mut opening = Opening::default();
+    let mut row = None;
     while *at < bytes.len() {
         if requests.len() == BATCH_MAX {
             return Stop::BatchFull;
         }
         let first = args.len();
-        match resp::parse(bytes, *at, &limits, args) {
+        let alike = opening.is_at(bytes, *at);
+        let parsed = if alike {
+            resp::parse_opened(bytes, *at, &opening, &limits, args)
+        } else {
+            resp::parse(bytes, *at, &limits, args)
+        };
+        match parsed {
             Ok(Parsed::Request { end }) => {
-                *at = end;
-                if args.len() == first {
-                    continue;
+                let argv = &args[first..];
+                if !alike {
+                    if argv.is_empty() {
+                        *at = end;
+                        continue;
+                    }
+                    row = engine.commands.find(argv[0]);
+                    opening = Opening::of(bytes, *at, argv[0], argv.len());
                 }
-                let request = engine.request(database, &args[first..], first, end);
+                *at = end;
+                let request = engine.request(database, row, argv, first, end);
                 requests.push(request);
                 if request.row.is_some_and(|row| row.flags.contains(crate::cmd::spec::Flags::ENDS_BATCH)) {
                     return Stop::BatchFull;

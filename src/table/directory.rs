@@ -31,12 +31,14 @@ const PAGE_MERGE_BITS_MAX: u32 = PAGE_BITS_MAX - 2;
 pub(super) struct Directory {
     /// Empty (a table without memory) or a power of two of copies of page references.
     root: Vec<PageRef>,
-    /// 31 - R; 31 when the root is empty, so that every prefix indexes word 0, which is not there.
+    /// 32 - R; 32 when the root is empty, so that every prefix indexes word 0, which is not there.
     shift: u32,
     /// At least the depth of every segment: the largest P+k.
     depth_max: u32,
     /// Segments and pages, in the slab.
     bytes: usize,
+    /// See `epoch`.
+    epoch: u64,
 }
 
 /// A segment and where its first word is.
@@ -49,7 +51,7 @@ pub(super) struct Place {
 
 impl Directory {
     pub(super) const fn new() -> Directory {
-        Directory { root: Vec::new(), shift: 31, depth_max: 0, bytes: 0 }
+        Directory { root: Vec::new(), shift: 32, depth_max: 0, bytes: 0, epoch: 0 }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -60,18 +62,30 @@ impl Directory {
         self.depth_max
     }
 
+    /// Counts the allocations and releases of segments.
+    #[inline(always)]
+    pub(super) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    pub(super) fn set_epoch(&mut self, epoch: u64) {
+        self.epoch = epoch;
+    }
+
     /// Slab and heap bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes + self.root.capacity() * size_of::<PageRef>()
     }
 
     #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "a 32-bit word shifted right")]
     fn root_index(&self, prefix: u32) -> usize {
-        (prefix >> 1 >> self.shift) as usize
+        // As 64 bits, so that a shift by 32 (a root of one word) is a shift.
+        (u64::from(prefix) >> self.shift) as usize
     }
 
     fn root_bits(&self) -> u32 {
-        31 - self.shift
+        32 - self.shift
     }
 
     #[inline(always)]
@@ -82,7 +96,7 @@ impl Directory {
     /// The segment of a prefix. Its `count` and `queued` may be missing; see `locate`.
     #[inline(always)]
     pub(super) fn segment(&self, slab: &Slab, prefix: u32) -> Option<Segment> {
-        let page = self.page(prefix)?;
+        let page = self.root.get(self.root_index(prefix))?;
         Some(page.get(slab, page.index(prefix)))
     }
 
@@ -119,12 +133,14 @@ impl Directory {
 
     pub(super) fn alloc_segment(&mut self, slab: &mut Slab, buckets: u32, depth: u32) -> Result<Segment, AllocError> {
         let segment = Segment::alloc(slab, buckets, depth)?;
+        self.epoch += 1;
         self.bytes += segment.bytes();
         Ok(segment)
     }
 
     pub(super) fn free_segment(&mut self, slab: &mut Slab, segment: Segment) {
         self.bytes -= segment.bytes();
+        self.epoch += 1;
         segment.free(slab);
     }
 

@@ -32,12 +32,12 @@ const SWEEP_STEPS: usize = 32;
 /// Entries at which a segment is due for growth: 0.88 of its slots.
 #[inline(always)]
 pub(super) fn soft_limit(buckets: u32) -> u32 {
-    if buckets < SMALL_BUCKETS { buckets * SLOTS } else { buckets * (SLOTS * 225) >> 8 }
+    if buckets < SMALL_BUCKETS { buckets * SLOTS } else { (buckets * (SLOTS * 225)) >> 8 }
 }
 
 /// Entries at which it grows at once, paid by the insert: 0.97 of its slots. Probes get long there.
 fn hard_limit(buckets: u32) -> u32 {
-    if buckets < SMALL_BUCKETS { buckets * SLOTS } else { buckets * (SLOTS * 248) >> 8 }
+    if buckets < SMALL_BUCKETS { buckets * SLOTS } else { (buckets * (SLOTS * 248)) >> 8 }
 }
 
 /// Entries below which a segment is due for shrinking: a third of its slots.
@@ -74,7 +74,6 @@ impl Queue {
         Queue { waiting: [0; Queue::CAPACITY], first: 0, len: 0, sweep: SWEEP_OFF, sweep_due: false }
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "indices below 16")]
     fn push(&mut self, prefix: u32) -> bool {
         if usize::from(self.len) == Queue::CAPACITY {
             return false;
@@ -152,7 +151,7 @@ impl Table {
         self.jitter = self.jitter.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.jitter ^ self.jitter >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let factor = FACTOR_MIN + ((mixed >> 32) * u64::from(FACTOR_MAX - FACTOR_MIN + 1) >> 32) as u32;
+        let factor = FACTOR_MIN + (((mixed >> 32) * u64::from(FACTOR_MAX - FACTOR_MIN + 1)) >> 32) as u32;
         // buckets * 12 * 225 / 256 >= count * factor / 256
         whole_class((count * factor).div_ceil(SLOTS * 225))
     }

@@ -31,6 +31,7 @@ mod group;
 mod growth;
 mod raw;
 mod scan;
+mod site;
 #[cfg(test)]
 mod tests;
 #[cfg(any(test, debug_assertions))]
@@ -41,6 +42,7 @@ use dolmen_slab::{AllocError, Handle, Slab};
 use drain::Doomed;
 use growth::{Queue, low_limit, soft_limit};
 pub use raw::Slot;
+pub use site::Site;
 use raw::{tag_of, top};
 
 /// What a table must know of the entries its handles point to.

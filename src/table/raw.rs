@@ -25,7 +25,8 @@ pub(super) fn top(hash: u64) -> u32 {
 /// The tag of a prefix: its low byte, with 0 (empty) mapped to 1.
 #[inline(always)]
 pub(super) fn tag_of(prefix: u32) -> u8 {
-    ((prefix & 0xff) as u8).max(1)
+    let tag = (prefix & 0xff) as u8;
+    tag + u8::from(tag == 0)
 }
 
 /// One cache line.
@@ -50,6 +51,9 @@ pub(super) struct Bucket {
 const_assert!(size_of::<Bucket>() == 64 && align_of::<Bucket>() == 64);
 
 pub(super) const BUCKET_BYTES: usize = size_of::<Bucket>();
+/// The same in units of a handle.
+const BUCKET_UNITS: u32 = 8;
+const_assert!(BUCKET_UNITS as usize * 8 == BUCKET_BYTES);
 pub(super) const OVERFLOW_MAX: u32 = 127;
 const OVERFLOW_SHIFT: u32 = 24;
 const OVERFLOW_ONE: u32 = 1 << OVERFLOW_SHIFT;
@@ -190,11 +194,16 @@ impl Slot {
 /// carries `count` and `queued`; the others hold zero there.
 ///
 /// ```text
-///  bit 63     58   57    56     52 51       44 43    32 31            0
-///     ┌─────────┬────────┬────────┬───────────┬────────┬───────────────┐
-///     │ unused  │ queued │ depth  │ buckets-1 │ count  │ handle        │
-///     └─────────┴────────┴────────┴───────────┴────────┴───────────────┘
+///  byte 0                        4                            8
+///      ┌────────────────────────┬────────────────────────────┐
+///      │ handle                 │ shape                      │
+///      └────────────────────────┴────────────────────────────┘
+///  shape, bit 31     23 22 20 19                8 7  6   5   4     0
+///        ┌─────────────┬─────┬───────────────────┬────┬──────┬───────┐
+///        │ buckets     │  0  │ count             │ 0  │queued│ depth │
+///        └─────────────┴─────┴───────────────────┴────┴──────┴───────┘
 /// ```
+/// `find` needs `buckets` and `depth`: one shift each, as a shift by `depth` looks at five bits only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Segment {
     handle: Handle,
@@ -210,33 +219,41 @@ pub(super) struct Segment {
 /// Buckets in the largest chunk.
 #[expect(clippy::cast_possible_truncation, reason = "256")]
 pub(super) const CHUNK_BUCKETS_MAX: u32 = (CHUNK_BYTES_MAX / BUCKET_BYTES) as u32;
-const_assert!(CHUNK_BUCKETS_MAX <= 1 << 8 && CHUNK_BUCKETS_MAX * SLOTS < 1 << 12);
+const_assert!(CHUNK_BUCKETS_MAX < 1 << 9 && CHUNK_BUCKETS_MAX * SLOTS < 1 << 12);
 const_assert!(Slab::class_bytes(BUCKET_BYTES) == BUCKET_BYTES);
 
-impl Segment {
-    const COUNT_ONE: u64 = 1 << 32;
+/// A [`Segment`] in memory.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Word {
+    handle: u32,
+    shape: u32,
+}
+const_assert!(size_of::<Word>() == 8);
+
+impl Word {
+    const COUNT_ONE: u32 = 1 << 8;
 
     #[inline(always)]
-    fn pack(self) -> u64 {
-        debug_assert!(self.count < 1 << 12 && (1..=256).contains(&self.buckets) && self.depth < 1 << 5);
-        u64::from(self.handle.bits())
-            | u64::from(self.count) << 32
-            | u64::from(self.buckets - 1) << 44
-            | u64::from(self.depth) << 52
-            | u64::from(self.queued) << 57
+    fn pack(segment: Segment) -> Word {
+        let Segment { handle, count, buckets, depth, queued } = segment;
+        debug_assert!(count < 1 << 12 && (1..=CHUNK_BUCKETS_MAX).contains(&buckets) && depth < 1 << 5);
+        Word { handle: handle.bits(), shape: buckets << 23 | count << 8 | u32::from(queued) << 5 | depth }
     }
 
     #[inline(always)]
-    fn unpack(word: u64) -> Segment {
+    fn unpack(self) -> Segment {
         Segment {
-            handle: Handle::from_bits((word & 0xffff_ffff) as u32),
-            count: (word >> 32 & 0xfff) as u32,
-            buckets: (word >> 44 & 0xff) as u32 + 1,
-            depth: (word >> 52 & 0x1f) as u32,
-            queued: word >> 57 & 1 != 0,
+            handle: Handle::from_bits(self.handle),
+            count: self.shape >> 8 & 0xfff,
+            buckets: self.shape >> 23,
+            depth: self.shape & 0x1f,
+            queued: self.shape >> 5 & 1 != 0,
         }
     }
+}
 
+impl Segment {
     /// An empty segment of `buckets` buckets.
     pub(super) fn alloc(slab: &mut Slab, buckets: u32, depth: u32) -> Result<Segment, AllocError> {
         debug_assert!((1..=CHUNK_BUCKETS_MAX).contains(&buckets));
@@ -283,7 +300,7 @@ impl Segment {
     /// Home bucket of a prefix: multiply-shift of the bits that follow the segment's own, hence monotone in the prefix.
     #[inline(always)]
     pub(super) fn home(self, prefix: u32) -> u32 {
-        (u64::from(prefix << self.depth) * u64::from(self.buckets) >> 32) as u32
+        ((u64::from(prefix << self.depth) * u64::from(self.buckets)) >> 32) as u32
     }
 
     /// First prefix that is past the home bucket `home`, which some prefix like `prefix` has; `1 << 32` at the very end.
@@ -298,7 +315,7 @@ impl Segment {
     /// Handle whose address is the home bucket of `prefix`; for prefetches.
     #[inline(always)]
     pub(super) fn home_line(self, prefix: u32) -> Handle {
-        Handle::from_bits(self.handle.bits().wrapping_add(self.home(prefix) * (BUCKET_BYTES / 8) as u32))
+        Handle::from_bits(self.handle.bits().wrapping_add(self.home(prefix) * BUCKET_UNITS))
     }
 
     #[inline(always)]
@@ -411,12 +428,47 @@ impl Segment {
     }
 }
 
+/// What the home bucket tells of a search.
+pub(super) enum Home {
+    Found(Slot),
+    Absent,
+    /// Not here, but entries of this home lie further on.
+    Elsewhere,
+}
+
+/// Searches the home bucket only. `line` is a bucket of a live segment: it came from `Segment::home_line`, and no segment was allocated or
+/// freed since (`Directory::epoch`).
+#[inline(always)]
+pub(super) fn find_home(slab: &Slab, line: Handle, prefix: u32, eq: impl Fn(Handle) -> bool) -> Home {
+    let at: NonNull<Bucket> = slab.ptr(line).cast();
+    // SAFETY: a live bucket (see above); `eq` sees no bucket, and the table is borrowed.
+    let bucket = unsafe { at.as_ref() };
+    for slot in bucket.group().matches(tag_of(prefix)) {
+        if eq(bucket.handle(slot)) {
+            return Home::Found(Slot::new(at, slot));
+        }
+    }
+    if bucket.overflow() == 0 { Home::Absent } else { Home::Elsewhere }
+}
+
+/// Fetches the entries of a bucket whose tag is that of `prefix`. `line` may be stale: then the memory is something else's, and what is
+/// fetched is of no use.
+#[inline(always)]
+pub(super) fn prefetch_matches(slab: &Slab, line: Handle, prefix: u32) {
+    // SAFETY: handles made by `home_line` lie in the committed part of the region, which stays mapped while the slab lives; any bytes are
+    // a valid `Bucket`, which is only read.
+    let bucket = unsafe { slab.ptr(line).cast::<Bucket>().as_ref() };
+    for slot in bucket.group().matches(tag_of(prefix)) {
+        slab.prefetch(bucket.handle(slot));
+    }
+}
+
 /// A page of the directory: `1 << bits` words (see [`Segment`]) for the hashes that begin with the page's `depth` bits.
 ///
 /// ```text
 ///  byte 0        4       5          6        8
 ///      ┌────────┬───────┬──────────┬────────┐
-///      │ handle │ depth │ 31 - bits│ unused │
+///      │ handle │ depth │ 32 - bits│ unused │
 ///      └────────┴───────┴──────────┴────────┘
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -438,10 +490,10 @@ impl PageRef {
         debug_assert!(bits <= PAGE_BITS_MAX && depth < 32);
         let handle = slab.alloc(8 << bits, Kind::Interior)?;
         #[expect(clippy::cast_possible_truncation, reason = "both below 32")]
-        let page = PageRef { handle, depth: depth as u8, shift: (31 - bits) as u8 };
+        let page = PageRef { handle, depth: depth as u8, shift: (32 - bits) as u8 };
         for index in 0..1 << bits {
             // SAFETY: the chunk holds `1 << bits` words, and is ours alone.
-            unsafe { slab.ptr(handle).cast::<u64>().add(index).write(fill.uncounted().pack()) };
+            unsafe { slab.ptr(handle).cast::<Word>().add(index).write(Word::pack(fill.uncounted())) };
         }
         Ok(page)
     }
@@ -451,69 +503,70 @@ impl PageRef {
         unsafe { slab.free(self.handle, self.bytes()) };
     }
 
-    pub(super) fn bytes(self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         8 << self.bits()
     }
 
     #[inline(always)]
-    pub(super) fn depth(self) -> u32 {
+    pub(super) fn depth(&self) -> u32 {
         u32::from(self.depth)
     }
 
     #[inline(always)]
-    pub(super) fn bits(self) -> u32 {
-        31 - u32::from(self.shift)
+    pub(super) fn bits(&self) -> u32 {
+        32 - u32::from(self.shift)
     }
 
     #[inline(always)]
-    pub(super) fn len(self) -> u32 {
+    pub(super) fn len(&self) -> u32 {
         1 << self.bits()
     }
 
     /// Index of the word for `prefix`, below `len`.
     #[inline(always)]
-    pub(super) fn index(self, prefix: u32) -> u32 {
-        prefix << self.depth >> 1 >> self.shift
+    #[expect(clippy::cast_possible_truncation, reason = "a 32-bit word shifted right")]
+    pub(super) fn index(&self, prefix: u32) -> u32 {
+        // As 64 bits, so that a shift by 32 (a page of one word) is a shift.
+        (u64::from(prefix << self.depth) >> self.shift) as u32
     }
 
     /// Words that a segment of this depth takes here, as a power of two.
     #[inline(always)]
-    pub(super) fn run_bits(self, depth: u32) -> u32 {
+    pub(super) fn run_bits(&self, depth: u32) -> u32 {
         debug_assert!(depth >= self.depth() && depth <= self.depth() + self.bits());
         self.depth() + self.bits() - depth
     }
 
     #[inline(always)]
-    fn word(self, slab: &Slab, index: u32) -> NonNull<u64> {
+    fn word(&self, slab: &Slab, index: u32) -> NonNull<Word> {
         debug_assert!(index < self.len());
         // SAFETY: below `len`: `index` gives no more, and runs lie inside the page (asserted in debug builds).
-        unsafe { slab.ptr(self.handle).cast::<u64>().add(index as usize) }
+        unsafe { slab.ptr(self.handle).cast::<Word>().add(index as usize) }
     }
 
     #[inline(always)]
-    pub(super) fn get(self, slab: &Slab, index: u32) -> Segment {
-        // SAFETY: inside the live chunk, whose words are initialised.
-        Segment::unpack(unsafe { self.word(slab, index).read() })
+    pub(super) fn get(&self, slab: &Slab, index: u32) -> Segment {
+        // SAFETY: inside the live chunk, whose words are initialised; nobody writes them meanwhile.
+        let word = unsafe { self.word(slab, index).as_ref() };
+        word.unpack()
     }
 
     #[inline(always)]
-    pub(super) fn set(self, slab: &mut Slab, index: u32, segment: Segment) {
+    pub(super) fn set(&self, slab: &mut Slab, index: u32, segment: Segment) {
         // SAFETY: inside the live chunk; nobody refers to its words.
-        unsafe { self.word(slab, index).write(segment.pack()) };
+        unsafe { self.word(slab, index).write(Word::pack(segment)) };
     }
 
     #[inline(always)]
-    pub(super) fn count_up(self, slab: &mut Slab, first: u32) {
-        let word = self.word(slab, first);
-        // SAFETY: as in `get` and `set`. No carry: the count is at most `slots`, below 1 << 12 (asserted beside CHUNK_BUCKETS_MAX).
-        unsafe { word.write(word.read() + Segment::COUNT_ONE) };
+    pub(super) fn count_up(&self, slab: &mut Slab, first: u32) {
+        // SAFETY: as in `set`. No carry: the count is at most `slots`, below 1 << 12 (asserted beside CHUNK_BUCKETS_MAX).
+        unsafe { self.word(slab, first).as_mut() }.shape += Word::COUNT_ONE;
     }
 
     #[inline(always)]
-    pub(super) fn count_down(self, slab: &mut Slab, first: u32) {
-        let word = self.word(slab, first);
+    pub(super) fn count_down(&self, slab: &mut Slab, first: u32) {
         debug_assert!(self.get(slab, first).count > 0);
-        // SAFETY: as in `count_up`; an entry was there, so the count was above zero.
-        unsafe { word.write(word.read() - Segment::COUNT_ONE) };
+        // SAFETY: as in `set`. No borrow: an entry was there, so the count was above zero.
+        unsafe { self.word(slab, first).as_mut() }.shape -= Word::COUNT_ONE;
     }
 }

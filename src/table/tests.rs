@@ -280,7 +280,7 @@ fn deep_directory_grows_and_goes() {
     assert!(pair.table.directory.root().len() > 1, "the root doubled");
     while pair.live.len() > 10 {
         pair.remove(pair.live.len() / 2);
-        if pair.live.len() % 64 == 0 {
+        if pair.live.len().is_multiple_of(64) {
             pair.maintain(2);
         }
     }

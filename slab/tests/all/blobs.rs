@@ -1,0 +1,411 @@
+//! Blobs: programs of operations against byte vectors; references across threads; sizes that need every level of the index.
+
+use std::collections::HashMap;
+
+use dolmen_slab::{BlobId, BlobRef, Config, SEGMENT_BYTES, Slab};
+use proptest::prelude::*;
+
+use crate::model::Choices;
+
+#[derive(Clone, Debug)]
+enum Op {
+    New { hint: usize },
+    Append { blob: usize, bytes: usize },
+    Receive { blob: usize, bytes: usize },
+    WriteAt { blob: usize, offset: usize, bytes: usize },
+    Release { blob: usize },
+    Ref { blob: usize },
+    CloneRef { index: usize },
+    DropRef { index: usize },
+    Drain { budget: usize },
+    Decay { after_ms: u64, budget: usize },
+}
+
+fn ops() -> impl Strategy<Value = Vec<Op>> {
+    let bytes =
+        prop_oneof![3 => 0..30_000usize, 2 => 0..700_000usize, 1 => Just(SEGMENT_BYTES), 1 => 0..2_000_000usize];
+    let any_index = any::<usize>();
+    prop::collection::vec(
+        prop_oneof![
+            3 => prop_oneof![Just(0), Just(20_000), Just(65_536), 0..2_000_000usize].prop_map(|hint| Op::New { hint }),
+            6 => (any_index, bytes.clone()).prop_map(|(blob, bytes)| Op::Append { blob, bytes }),
+            3 => (any_index, bytes.clone()).prop_map(|(blob, bytes)| Op::Receive { blob, bytes }),
+            5 => (any_index, any_index, bytes).prop_map(|(blob, offset, bytes)| Op::WriteAt { blob, offset, bytes }),
+            2 => any_index.prop_map(|blob| Op::Release { blob }),
+            4 => any_index.prop_map(|blob| Op::Ref { blob }),
+            1 => any_index.prop_map(|index| Op::CloneRef { index }),
+            3 => any_index.prop_map(|index| Op::DropRef { index }),
+            1 => (0..20usize).prop_map(|budget| Op::Drain { budget }),
+            1 => (0..2000u64, 0..100usize).prop_map(|(after_ms, budget)| Op::Decay { after_ms, budget }),
+        ],
+        1..50,
+    )
+}
+
+fn noise(seed: u64, bytes: usize) -> Vec<u8> {
+    let mut word = seed | 1;
+    let mut out = Vec::with_capacity(bytes + 8);
+    while out.len() < bytes {
+        word ^= word << 13;
+        word ^= word >> 7;
+        word ^= word << 17;
+        out.extend_from_slice(&word.to_le_bytes());
+    }
+    out.truncate(bytes);
+    out
+}
+
+fn assert_blob(slab: &Slab, id: BlobId, expected: &[u8]) {
+    assert_eq!(slab.blob_len(id), expected.len());
+    assert_eq!(slab.blob_segments(id), expected.len().div_ceil(SEGMENT_BYTES));
+    for (index, part) in expected.chunks(SEGMENT_BYTES).enumerate() {
+        assert!(slab.blob_segment(id, index) == part, "segment {index} of {id:?}");
+    }
+    assert!(slab.blob_bytes(id) >= expected.len() as u64);
+}
+
+fn assert_ref(reference: &BlobRef, expected: &[u8]) {
+    assert_eq!((reference.len(), reference.is_empty()), (expected.len(), expected.is_empty()));
+    assert_eq!(reference.segments(), expected.len().div_ceil(SEGMENT_BYTES));
+    for (index, part) in expected.chunks(SEGMENT_BYTES).enumerate() {
+        assert!(reference.segment(index) == part, "segment {index} of a reference");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn programs_agree_with_vectors(ops in ops()) {
+        let mut slab = Slab::new(Config::default()).unwrap();
+        let mut blobs = HashMap::<u32, Vec<u8>>::new();
+        let mut order = Vec::<BlobId>::new();
+        let mut refs = Vec::<(BlobRef, Vec<u8>)>::new();
+        let mut now_ms = 0;
+        slab.release(now_ms, 0);
+        for (step, op) in ops.into_iter().enumerate() {
+            let seed = step as u64 + 1;
+            let pick = |index: usize, len: usize| (len > 0).then(|| index % len);
+            match op {
+                Op::New { hint } => {
+                    let id = slab.blob_new(hint).unwrap();
+                    prop_assert!(id.bits() != 0);
+                    prop_assert!(blobs.insert(id.bits(), Vec::new()).is_none());
+                    order.push(id);
+                }
+                Op::Append { blob, bytes } => if let Some(index) = pick(blob, order.len()) {
+                    let bytes = noise(seed, bytes);
+                    slab.blob_append(order[index], &bytes).unwrap();
+                    blobs.get_mut(&order[index].bits()).unwrap().extend_from_slice(&bytes);
+                }
+                Op::Receive { blob, bytes } => if let Some(index) = pick(blob, order.len()) {
+                    // As a socket would: into whatever room there is.
+                    let id = order[index];
+                    let bytes = noise(seed, bytes);
+                    let mut rest = &bytes[..];
+                    while !rest.is_empty() {
+                        let spare = slab.blob_spare(id).unwrap();
+                        prop_assert!(!spare.is_empty());
+                        let n = spare.len().min(rest.len());
+                        spare[..n].copy_from_slice(&rest[..n]);
+                        slab.blob_advance(id, n);
+                        rest = &rest[n..];
+                    }
+                    blobs.get_mut(&id.bits()).unwrap().extend_from_slice(&bytes);
+                }
+                Op::WriteAt { blob, offset, bytes } => if let Some(index) = pick(blob, order.len()) {
+                    let expected = blobs.get_mut(&order[index].bits()).unwrap();
+                    let offset = offset % (expected.len() + 1);
+                    let bytes = noise(seed, bytes.min(expected.len() - offset));
+                    slab.blob_write_at(order[index], offset, &bytes).unwrap();
+                    expected[offset..offset + bytes.len()].copy_from_slice(&bytes);
+                }
+                Op::Release { blob } => if let Some(index) = pick(blob, order.len()) {
+                    let id = order.swap_remove(index);
+                    blobs.remove(&id.bits());
+                    slab.blob_release(id);
+                }
+                Op::Ref { blob } => if let Some(index) = pick(blob, order.len()) {
+                    refs.push((slab.blob_ref(order[index]), blobs[&order[index].bits()].clone()));
+                }
+                Op::CloneRef { index } => if let Some(index) = pick(index, refs.len()) {
+                    refs.push(refs[index].clone());
+                }
+                Op::DropRef { index } => if let Some(index) = pick(index, refs.len()) {
+                    refs.swap_remove(index);
+                }
+                Op::Drain { budget } => {
+                    slab.drain_frees(budget);
+                }
+                Op::Decay { after_ms, budget } => {
+                    now_ms += after_ms;
+                    slab.release(now_ms, budget);
+                }
+            }
+            let held: u64 = order.iter().map(|&id| slab.blob_bytes(id)).sum();
+            prop_assert!(slab.used_bytes() >= held);
+            prop_assert_eq!(slab.blob_stats().blobs, order.len() as u64);
+        }
+        for &id in &order {
+            assert_blob(&slab, id, &blobs[&id.bits()]);
+        }
+        for (reference, expected) in &refs {
+            assert_ref(reference, expected);
+        }
+        refs.clear();
+        while slab.drain_frees(3) {}
+        let held: u64 = order.iter().map(|&id| slab.blob_bytes(id)).sum();
+        prop_assert_eq!(slab.used_bytes(), held, "exact when no reader is left");
+        for &id in &order {
+            assert_blob(&slab, id, &blobs[&id.bits()]);
+            slab.blob_release(id);
+        }
+        while slab.drain_frees(3) {}
+        prop_assert_eq!(slab.used_bytes(), 0);
+        slab.release(now_ms + 10_000, usize::MAX);
+        prop_assert_eq!(slab.resident_estimate_bytes(), 0);
+    }
+}
+
+/// Grows a blob to `len` without touching its memory.
+fn stretch(slab: &mut Slab, id: BlobId, len: usize) {
+    while slab.blob_len(id) < len {
+        let rest = len - slab.blob_len(id);
+        let n = slab.blob_spare(id).unwrap().len().min(rest);
+        slab.blob_advance(id, n);
+    }
+}
+
+#[test]
+fn five_gigabytes_are_addressed_copied_on_write_and_freed_in_slices() {
+    const LEN: usize = 5 << 30;
+    let mut slab = Slab::new(Config::default()).unwrap();
+    let id = slab.blob_new(LEN).unwrap();
+    stretch(&mut slab, id, LEN);
+    assert_eq!((slab.blob_len(id), slab.blob_segments(id)), (LEN, LEN / SEGMENT_BYTES));
+    let places = [0, 5 * SEGMENT_BYTES - 2, (1 << 30) + 77, (5 + 4096) * SEGMENT_BYTES - 1, LEN - 4];
+    for (index, &place) in places.iter().enumerate() {
+        slab.blob_write_at(id, place, &[u8::try_from(index).unwrap() + 1; 4]).unwrap();
+    }
+    let reference = slab.blob_ref(id);
+    let used = slab.used_bytes();
+    for &place in &places {
+        slab.blob_write_at(id, place, &[99; 4]).unwrap();
+    }
+    // Only the extents written to were copied (and the index).
+    let copied = slab.used_bytes() - used;
+    assert!(copied <= ((places.len() + 2) * SEGMENT_BYTES + (4 + 8 + 16 + 32) * 4096) as u64, "{copied} bytes copied");
+    for (index, &place) in places.iter().enumerate() {
+        for byte in place..place + 4 {
+            let (segment, at) = (byte / SEGMENT_BYTES, byte % SEGMENT_BYTES);
+            assert_eq!(reference.segment(segment)[at], u8::try_from(index).unwrap() + 1);
+            assert_eq!(slab.blob_segment(id, segment)[at], 99);
+        }
+    }
+    drop(reference);
+    slab.blob_release(id);
+    let mut slices = 1;
+    while slab.drain_frees(1000) {
+        slices += 1;
+    }
+    assert!(slices >= 20, "{slices} slices");
+    assert_eq!(slab.used_bytes(), 0);
+}
+
+#[test]
+fn a_hint_is_met_exactly_and_growth_stays_in_proportion() {
+    let mut slab = Slab::new(Config::default()).unwrap();
+    for len in [17_000, 20 << 10, 65_536, 100_000, 262_144, 300_000, 1_000_000, 10_000_000] {
+        let id = slab.blob_new(len).unwrap();
+        slab.blob_append(id, &vec![1; len]).unwrap();
+        let held = usize::try_from(slab.blob_bytes(id)).unwrap();
+        // A page, an eighth of the last extent, the index.
+        assert!(
+            held <= len + 4096 + (len % SEGMENT_BYTES) / 8 + if len > 5 * SEGMENT_BYTES { 16384 } else { 0 },
+            "{len}: {held}"
+        );
+        slab.blob_release(id);
+    }
+    let id = slab.blob_new(0).unwrap();
+    for step in 0..40_000u32 {
+        slab.blob_append(id, &step.to_le_bytes().repeat(16)).unwrap();
+        let (len, held) = (slab.blob_len(id), usize::try_from(slab.blob_bytes(id)).unwrap());
+        assert!(held <= len + len * 6 / 10 + 2 * 16384, "{len}: {held}");
+    }
+    let bytes: Vec<u8> = (0..slab.blob_segments(id)).flat_map(|index| slab.blob_segment(id, index).to_vec()).collect();
+    assert!(bytes.chunks(64).zip(0u32..).all(|(chunk, step)| chunk == step.to_le_bytes().repeat(16)));
+}
+
+#[test]
+fn overwriting_a_blob_again_and_again_faults_no_page() {
+    let mut slab = Slab::new(Config::default()).unwrap();
+    let value = noise(1, 65_536);
+    let mut blob = slab.blob_new(value.len()).unwrap();
+    slab.blob_append(blob, &value).unwrap();
+    let mut overwrite = |slab: &mut Slab, now_ms: u64| {
+        // A reply still refers to the old value while the new one is written.
+        let reply = slab.blob_ref(blob);
+        let new = slab.blob_new(value.len()).unwrap();
+        slab.blob_append(new, &value).unwrap();
+        slab.blob_release(blob);
+        drop(reply);
+        blob = new;
+        slab.release(now_ms, 100);
+    };
+    for round in 0..10 {
+        overwrite(&mut slab, round);
+    }
+    let (faults, resident) = (page_faults(), slab.resident_estimate_bytes());
+    for round in 10..1000 {
+        overwrite(&mut slab, round);
+    }
+    assert!(page_faults() - faults < 50, "{} page faults", page_faults() - faults);
+    assert_eq!(slab.resident_estimate_bytes(), resident);
+    assert!(resident <= 4 * 65_536);
+}
+
+fn page_faults() -> i64 {
+    // SAFETY: zeroes are a valid rusage, which the call fills in.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        assert_eq!(libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage), 0);
+        usage.ru_minflt
+    }
+}
+
+#[test]
+fn references_outlive_the_slab() {
+    let mut slab = Slab::new(Config::default()).unwrap();
+    let expected = noise(5, 700_000);
+    let id = slab.blob_new(expected.len()).unwrap();
+    slab.blob_append(id, &expected).unwrap();
+    let reference = slab.blob_ref(id);
+    let other = reference.clone();
+    drop(slab);
+    assert_ref(&reference, &expected);
+    drop(reference);
+    std::thread::spawn(move || assert_ref(&other, &expected)).join().unwrap();
+}
+
+#[test]
+fn threads_read_while_the_owner_appends_overwrites_and_frees() {
+    let mut slab = Slab::new(Config::default()).unwrap();
+    let mut choices = Choices(9);
+    let (senders, readers): (Vec<_>, Vec<_>) = (0..3)
+        .map(|_| {
+            let (sender, receiver) = std::sync::mpsc::sync_channel::<(BlobRef, u8)>(16);
+            let reader = std::thread::spawn(move || {
+                let mut seen = 0;
+                for (reference, byte) in receiver {
+                    let copy = reference.clone();
+                    drop(reference);
+                    for index in 0..copy.segments() {
+                        assert!(copy.segment(index).iter().all(|&found| found == byte));
+                    }
+                    seen += copy.len();
+                }
+                seen
+            });
+            (sender, reader)
+        })
+        .unzip();
+    let mut blobs: Vec<(BlobId, u8)> = Vec::new();
+    let mut sent = 0;
+    for step in 0..2000 {
+        let byte = u8::try_from(step % 251).unwrap();
+        if blobs.len() < 8 {
+            let len = 20_000 + choices.below(400_000);
+            let id = slab.blob_new(len).unwrap();
+            slab.blob_append(id, &vec![byte; len]).unwrap();
+            blobs.push((id, byte));
+        }
+        let index = choices.below(blobs.len());
+        let (id, old) = blobs[index];
+        let reference = slab.blob_ref(id);
+        sent += reference.len();
+        senders[step % 3].send((reference, old)).unwrap();
+        match choices.below(4) {
+            0 => slab.blob_append(id, &vec![old; choices.below(100_000)]).unwrap(),
+            1 => {
+                slab.blob_write_at(id, 0, &vec![byte; slab.blob_len(id)]).unwrap();
+                blobs[index].1 = byte;
+            }
+            2 => {
+                slab.blob_release(id);
+                blobs.swap_remove(index);
+            }
+            _ => {
+                slab.drain_frees(4);
+            }
+        }
+        slab.release(step as u64 * 10, 20);
+    }
+    drop(senders);
+    let seen: usize = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
+    assert_eq!(seen, sent);
+    blobs.into_iter().for_each(|(id, _)| slab.blob_release(id));
+    while slab.drain_frees(100) {}
+    assert_eq!(slab.used_bytes(), 0);
+}
+
+#[test]
+fn what_readers_give_back_is_used_again_without_a_drain() {
+    let mut slab = Slab::new(Config::default()).unwrap();
+    for _ in 0..1000 {
+        let id = slab.blob_new(65_536).unwrap();
+        slab.blob_append(id, &[3; 65_536]).unwrap();
+        let reference = slab.blob_ref(id);
+        slab.blob_release(id);
+        drop(reference);
+    }
+    assert!(slab.used_bytes() <= 2 * 65_536);
+}
+
+#[test]
+fn a_full_region_fails_without_losing_anything_and_recovers() {
+    let config = Config { blob_reserve_bytes: 8 << 20, ..Config::default() };
+    let mut slab = Slab::new(config).unwrap();
+    let small = slab.blob_new(30_000).unwrap();
+    let expected = noise(2, 30_000);
+    slab.blob_append(small, &expected).unwrap();
+    let large = slab.blob_new(0).unwrap();
+    let used = slab.used_bytes();
+    assert!(slab.blob_append(large, &vec![1; 16 << 20]).is_err());
+    assert_eq!((slab.blob_len(large), slab.blob_segments(large)), (0, 0));
+    assert!(slab.used_bytes() <= used + SEGMENT_BYTES as u64 + 16384);
+    assert_blob(&slab, small, &expected);
+    slab.blob_release(large);
+    // The slots that 256 KiB extents occupied serve other sizes, though nothing was released.
+    let many: Vec<BlobId> = (0..50)
+        .map(|index| {
+            let id = slab.blob_new(40_000).unwrap();
+            slab.blob_append(id, &noise(index, 40_000)).unwrap();
+            id
+        })
+        .collect();
+    for (id, index) in many.into_iter().zip(0..) {
+        assert_blob(&slab, id, &noise(index, 40_000));
+        slab.blob_release(id);
+    }
+    assert_blob(&slab, small, &expected);
+    slab.blob_release(small);
+    assert_eq!(slab.used_bytes(), 0);
+}
+
+#[test]
+#[should_panic(expected = "no blob")]
+fn a_released_id_is_refused() {
+    let mut slab = Slab::new(Config::default()).unwrap();
+    let id = slab.blob_new(0).unwrap();
+    slab.blob_release(id);
+    slab.blob_release(id);
+}
+
+#[test]
+#[should_panic(expected = "beyond the end")]
+fn writing_beyond_the_end_is_refused() {
+    let mut slab = Slab::new(Config::default()).unwrap();
+    let id = slab.blob_new(10).unwrap();
+    slab.blob_append(id, b"0123456789").unwrap();
+    slab.blob_write_at(id, 8, b"abc").unwrap();
+}

@@ -1,0 +1,153 @@
+//! The oracle for chunks: a map of what is live, with contents that betray overlaps.
+
+use std::collections::{BTreeMap, HashMap};
+
+use dolmen_slab::{Handle, Kind, Slab};
+
+/// A live chunk.
+#[derive(Clone, Copy, Debug)]
+pub struct Chunk {
+    pub bytes: usize,
+    pub kind: Kind,
+    /// Contents: see `pattern`.
+    pub seed: u64,
+}
+
+/// A slab and what should be in it.
+pub struct Model {
+    pub slab: Slab,
+    pub live: HashMap<Handle, Chunk>,
+    /// Live chunks by handle: start in units, end in units.
+    places: BTreeMap<u32, u32>,
+    /// Handles in the order of allocation, for picking by index.
+    pub order: Vec<Handle>,
+    next_seed: u64,
+}
+
+fn pattern(seed: u64, at: usize) -> u8 {
+    (seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (at % 8 * 8)).to_le_bytes()[0] ^ at.to_le_bytes()[0]
+}
+
+impl Model {
+    pub fn new(slab: Slab) -> Model {
+        Model { slab, live: HashMap::new(), places: BTreeMap::new(), order: Vec::new(), next_seed: 1 }
+    }
+
+    /// Allocates, checks place and alignment, fills. False when the slab has no room.
+    pub fn alloc(&mut self, bytes: usize, kind: Kind) -> bool {
+        let Ok(handle) = self.slab.alloc(bytes, kind) else { return false };
+        assert!(!handle.is_null());
+        let class_bytes = Slab::class_bytes(bytes);
+        assert!(class_bytes >= bytes);
+        let address = self.slab.ptr(handle).as_ptr().addr();
+        assert!(address.is_multiple_of(if class_bytes.is_multiple_of(64) { 64 } else { 8 }));
+        let (start, end) = (handle.bits(), handle.bits() + u32::try_from(class_bytes / 8).unwrap());
+        assert!(self.places.range(..end).next_back().is_none_or(|(_, &before)| before <= start), "chunks overlap");
+        self.places.insert(start, end);
+        let seed = self.next_seed;
+        self.next_seed += 1;
+        self.live.insert(handle, Chunk { bytes, kind, seed });
+        self.order.push(handle);
+        // SAFETY: the chunk was just allocated with at least that many bytes.
+        unsafe { std::slice::from_raw_parts_mut(self.slab.ptr(handle).as_ptr(), bytes) }
+            .iter_mut()
+            .enumerate()
+            .for_each(|(at, byte)| *byte = pattern(seed, at));
+        true
+    }
+
+    pub fn check(&self, handle: Handle) {
+        let Chunk { bytes, seed, .. } = self.live[&handle];
+        // SAFETY: live, filled by `alloc` or `relocate`.
+        let contents = unsafe { std::slice::from_raw_parts(self.slab.ptr(handle).as_ptr(), bytes) };
+        assert!(contents.iter().enumerate().all(|(at, &byte)| byte == pattern(seed, at)), "contents of {handle:?}");
+    }
+
+    /// Frees the chunk at an index of `order`.
+    pub fn free_nth(&mut self, index: usize) {
+        let handle = self.order.swap_remove(index);
+        self.check(handle);
+        let chunk = self.live.remove(&handle).unwrap();
+        self.places.remove(&handle.bits());
+        // SAFETY: live until here, forgotten by the model.
+        unsafe { self.slab.free(handle, chunk.bytes) };
+    }
+
+    /// Empties victims until none is worth it, moving every chunk but those that `stays` keeps. Returns the number of victims.
+    pub fn evacuate(&mut self, mut stays: impl FnMut(Handle) -> bool) -> usize {
+        let mut victims = 0;
+        while let Some(mut victim) = self.slab.pick_victim() {
+            victims += 1;
+            let mut moved = HashMap::new();
+            while let Some((old, class_bytes)) = self.slab.next_live(&mut victim) {
+                let chunk = self.live[&old];
+                assert_eq!((chunk.kind, Slab::class_bytes(chunk.bytes)), (Kind::Item, class_bytes));
+                if stays(old) {
+                    continue;
+                }
+                self.check(old);
+                self.live.remove(&old);
+                self.places.remove(&old.bits());
+                let new = self.slab.alloc(chunk.bytes, Kind::Item).unwrap();
+                // SAFETY: two live chunks of one class.
+                unsafe {
+                    self.slab.ptr(old).copy_to_nonoverlapping(self.slab.ptr(new), chunk.bytes);
+                    self.slab.free(old, chunk.bytes);
+                }
+                self.live.insert(new, chunk);
+                self.places.insert(new.bits(), new.bits() + u32::try_from(class_bytes / 8).unwrap());
+                moved.insert(old, new);
+            }
+            self.slab.finish(victim);
+            for handle in &mut self.order {
+                if let Some(&new) = moved.get(handle) {
+                    *handle = new;
+                }
+            }
+        }
+        victims
+    }
+
+    /// Compares contents and statistics with the model.
+    pub fn check_all(&self) {
+        self.live.keys().for_each(|&handle| self.check(handle));
+        let used_bytes: usize = self.live.values().map(|chunk| Slab::class_bytes(chunk.bytes)).sum();
+        assert_eq!(self.slab.used_bytes(), used_bytes as u64);
+        let mut classes = HashMap::<(usize, bool), usize>::new();
+        for chunk in self.live.values() {
+            *classes.entry((Slab::class_bytes(chunk.bytes), chunk.kind == Kind::Item)).or_default() += 1;
+        }
+        for stats in self.slab.class_stats() {
+            let live = classes.remove(&(stats.class_bytes, stats.kind == Kind::Item)).unwrap_or(0);
+            assert_eq!(stats.live_chunks, live);
+            let capacity = (65536 / stats.class_bytes).min(2048);
+            assert_eq!(stats.free_chunks + live, stats.spans * capacity);
+        }
+        assert!(classes.is_empty(), "classes without statistics");
+        let kept_bytes = self.slab.resident_estimate_bytes();
+        assert!(kept_bytes >= self.slab.used_bytes());
+    }
+}
+
+/// Pages of the region resident by the kernel's account, up to the span after `last`.
+pub fn resident_bytes(slab: &Slab, last: Handle) -> u64 {
+    let bytes = (last.bits() as usize * 8 / 65536 + 2) * 65536;
+    let mut pages = vec![0u8; bytes / 4096];
+    // SAFETY: the range starts at the region and is inside its reservation; the vector has a byte for each page.
+    let result = unsafe { libc::mincore(slab.ptr(Handle::NULL).as_ptr().cast(), bytes, pages.as_mut_ptr()) };
+    assert_eq!(result, 0);
+    pages.iter().map(|&page| u64::from(page & 1) * 4096).sum()
+}
+
+/// Spreads bits: a generator of choices for tests that need many.
+pub struct Choices(pub u64);
+
+impl Choices {
+    pub fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        usize::try_from((word ^ (word >> 31)) >> 1).unwrap() % bound
+    }
+}

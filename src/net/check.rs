@@ -1,0 +1,233 @@
+//! The contract of the seam as middleware: it stands between a backend and its handler, watches both, and panics when one breaks the
+//! order of events that the documentation of [`super`] promises. The simulation always has it on; tests put it around other backends.
+use super::{Backend, ConnId, Flow, Handler, Peer, Why};
+use crate::base::out::Out;
+use std::collections::HashMap;
+use std::io;
+use std::time::Duration;
+
+/// A backend whose events and calls are checked.
+pub struct Checked<B> {
+    inner: B,
+    contract: Contract,
+}
+impl<B> Checked<B> {
+    /// `out_high_bytes` as configured for `inner`.
+    pub fn new(inner: B, out_high_bytes: usize) -> Checked<B> {
+        Checked { inner, contract: Contract::new(out_high_bytes) }
+    }
+    pub fn inner(&mut self) -> &mut B {
+        &mut self.inner
+    }
+}
+impl<B: Backend> Backend for Checked<B> {
+    fn poll<H: Handler>(&mut self, handler: &mut H, timeout: Option<Duration>) -> io::Result<()> {
+        self.inner.poll(&mut Guard { handler, contract: &mut self.contract }, timeout)
+    }
+    fn flush<H: Handler>(&mut self, handler: &mut H) {
+        self.inner.flush(&mut Guard { handler, contract: &mut self.contract });
+    }
+    fn out(&mut self, conn: ConnId) -> Option<&mut Out> {
+        let out = self.inner.out(conn);
+        self.contract.out(conn, out.is_some());
+        out
+    }
+    fn queued(&self, conn: ConnId) -> usize {
+        self.inner.queued(conn)
+    }
+    fn resume(&mut self, conn: ConnId) {
+        self.contract.resume(conn);
+        self.inner.resume(conn);
+    }
+    fn close(&mut self, conn: ConnId, flow: Flow) {
+        self.contract.close(conn, flow);
+        self.inner.close(conn, flow);
+    }
+    fn stop_listening(&mut self) {
+        self.inner.stop_listening();
+    }
+    fn memory_bytes(&self) -> usize {
+        self.inner.memory_bytes()
+    }
+}
+
+/// What is known of a connection.
+#[derive(Default)]
+struct State {
+    paused: bool,
+    /// `Flow::Sink` was the last answer.
+    sink: bool,
+    /// Length of the sink that was asked for and not yet filled.
+    sink_bytes: Option<usize>,
+    finishing: bool,
+    aborted: bool,
+    hung_up: bool,
+}
+
+/// The state of all connections, and the highest generation seen of each index.
+pub(super) struct Contract {
+    high: usize,
+    open: HashMap<ConnId, State>,
+    generations: HashMap<u32, u32>,
+}
+
+impl Contract {
+    pub(super) fn new(out_high_bytes: usize) -> Contract {
+        Contract { high: out_high_bytes, open: HashMap::new(), generations: HashMap::new() }
+    }
+
+    fn state(&mut self, conn: ConnId, event: &str) -> &mut State {
+        self.open.get_mut(&conn).unwrap_or_else(|| panic!("{event} of {conn:?}, which is not open"))
+    }
+
+    fn obey(&mut self, conn: ConnId, flow: Flow) {
+        let state = self.state(conn, "flow");
+        state.sink = flow == Flow::Sink;
+        match flow {
+            Flow::Read | Flow::Sink => {}
+            Flow::Pause => state.paused = true,
+            Flow::Finish => state.finishing = true,
+            Flow::Abort => state.aborted = true,
+        }
+    }
+
+    fn opened(&mut self, conn: ConnId) {
+        if let Some(last) = self.generations.insert(conn.index, conn.generation) {
+            assert!(conn.generation > last, "{conn:?} was used before");
+        }
+        assert!(self.open.insert(conn, State::default()).is_none(), "{conn:?} was opened twice");
+    }
+
+    /// Input may come now.
+    fn input(&mut self, conn: ConnId, event: &str) -> &mut State {
+        let state = self.state(conn, event);
+        assert!(!state.paused, "{event} of {conn:?}, which is paused");
+        assert!(!state.finishing && !state.aborted, "{event} of {conn:?}, which is given up");
+        state
+    }
+
+    fn data(&mut self, conn: ConnId, bytes: usize, queued: usize) {
+        let high = self.high;
+        let state = self.input(conn, "data");
+        assert!(bytes > 0, "data of {conn:?} without bytes");
+        assert!(!state.sink, "data of {conn:?} beside its sink");
+        assert!(queued <= high, "{conn:?} is read with {queued} bytes queued");
+    }
+
+    fn sink(&mut self, conn: ConnId, bytes: usize) {
+        let state = self.input(conn, "sink");
+        assert!(state.sink, "a sink is asked of {conn:?} unwanted");
+        assert!(bytes > 0, "{conn:?} has an empty sink");
+        state.sink_bytes = Some(bytes);
+    }
+
+    fn sunk(&mut self, conn: ConnId, bytes: usize, queued: usize) {
+        let high = self.high;
+        let state = self.input(conn, "sunk");
+        let room = state.sink_bytes.take().unwrap_or_else(|| panic!("{conn:?} has sunk bytes without a sink"));
+        assert!((1..=room).contains(&bytes), "{bytes} bytes in a sink of {room}");
+        assert!(queued <= high, "{conn:?} is read with {queued} bytes queued");
+    }
+
+    fn sent(&mut self, conn: ConnId, queued: usize, in_out: usize) {
+        let state = self.state(conn, "sent");
+        assert!(!state.aborted, "sent of {conn:?}, which is aborted");
+        assert_eq!(queued, in_out, "sent tells another number than the output of {conn:?}");
+    }
+
+    fn hung_up(&mut self, conn: ConnId) {
+        let state = self.state(conn, "hung_up");
+        assert!(state.paused && !state.finishing && !state.aborted, "hung_up of {conn:?}, which does not wait");
+        assert!(!state.hung_up, "hung_up of {conn:?} is asked twice");
+        state.hung_up = true;
+    }
+
+    fn closed(&mut self, conn: ConnId, why: Why) {
+        let state = self.open.remove(&conn).unwrap_or_else(|| panic!("closed of {conn:?}, which is not open"));
+        if why == Why::Handler {
+            assert!(state.finishing || state.aborted, "{conn:?} is closed, but nobody asked for it");
+        }
+    }
+
+    pub(super) fn out(&mut self, conn: ConnId, some: bool) {
+        match self.open.get(&conn) {
+            Some(state) if state.finishing || state.aborted => assert!(!some, "output for {conn:?}, which is given up"),
+            Some(_) => {} // `None` once its input has ended
+            None => assert!(!some, "output for {conn:?}, which is not open"),
+        }
+    }
+
+    pub(super) fn resume(&mut self, conn: ConnId) {
+        if let Some(state) = self.open.get_mut(&conn) {
+            state.paused = false;
+        }
+    }
+
+    pub(super) fn close(&mut self, conn: ConnId, flow: Flow) {
+        assert!(matches!(flow, Flow::Finish | Flow::Abort), "close with {flow:?}");
+        if self.open.contains_key(&conn) {
+            self.obey(conn, flow);
+        }
+    }
+
+    /// Connections between `opened` and `closed`.
+    pub(super) fn open_connections(&self) -> usize {
+        self.open.len()
+    }
+}
+
+/// A handler whose events are checked.
+pub(super) struct Guard<'a, H> {
+    pub(super) handler: &'a mut H,
+    pub(super) contract: &'a mut Contract,
+}
+impl<H: Handler> Handler for Guard<'_, H> {
+    fn opened(&mut self, conn: ConnId, peer: Peer, out: &mut Out) -> Flow {
+        self.contract.opened(conn);
+        let flow = self.handler.opened(conn, peer, out);
+        self.contract.obey(conn, flow);
+        flow
+    }
+    fn data(&mut self, conn: ConnId, bytes: &[u8], out: &mut Out) -> Flow {
+        let queued = out.queued();
+        self.contract.data(conn, bytes.len(), queued);
+        let flow = self.handler.data(conn, bytes, out);
+        assert!(out.queued() >= queued, "the handler took output of {conn:?} back");
+        self.contract.obey(conn, flow);
+        flow
+    }
+    fn sink(&mut self, conn: ConnId) -> &mut [u8] {
+        let sink = self.handler.sink(conn);
+        self.contract.sink(conn, sink.len());
+        sink
+    }
+    fn sunk(&mut self, conn: ConnId, bytes: usize, out: &mut Out) -> Flow {
+        let queued = out.queued();
+        self.contract.sunk(conn, bytes, queued);
+        let flow = self.handler.sunk(conn, bytes, out);
+        assert!(out.queued() >= queued, "the handler took output of {conn:?} back");
+        self.contract.obey(conn, flow);
+        flow
+    }
+    fn sent(&mut self, conn: ConnId, queued: usize, out: &mut Out) {
+        self.contract.sent(conn, queued, out.queued());
+        self.handler.sent(conn, queued, out);
+    }
+    fn hung_up(&mut self, conn: ConnId) -> bool {
+        self.contract.hung_up(conn);
+        self.handler.hung_up(conn)
+    }
+    fn closed(&mut self, conn: ConnId, why: Why) {
+        self.contract.closed(conn, why);
+        self.handler.closed(conn, why);
+    }
+    fn signal(&mut self, signo: i32) {
+        self.handler.signal(signo);
+    }
+    fn mail(&mut self) {
+        self.handler.mail();
+    }
+    fn turn_over(&mut self) -> bool {
+        self.handler.turn_over()
+    }
+}

@@ -1,0 +1,452 @@
+//! The epoll backend passes the conformance tests over loopback TCP and over a Unix socket, and does what only it does.
+use super::*;
+use crate::net::Checked;
+use crate::net::conformance::{self, ECHO, End, Rig, World, expected, frame};
+use nix::sys::socket::{getsockopt, setsockopt, sockopt};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+
+/// A stream of either family.
+trait Stream: Read + Write + AsFd {}
+impl<T: Read + Write + AsFd> Stream for T {}
+
+struct Client {
+    stream: Option<Box<dyn Stream>>,
+    outgoing: VecDeque<u8>,
+    shutdown: bool,
+    reading: bool,
+    received: Vec<u8>,
+    end: Option<End>,
+}
+
+struct EpollWorld {
+    net: Checked<Epoll>,
+    address: LocalAddr,
+    clients: Vec<Client>,
+    _folder: Option<Folder>,
+}
+
+/// A folder of its own, removed at the end.
+struct Folder(PathBuf);
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let path = std::env::temp_dir().join(format!("dolmen-net-{}-{name}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        Folder(path)
+    }
+}
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn loopback() -> Listen {
+    Listen { bind: vec!["127.0.0.1".into()], port: Some(0), ..Listen::default() }
+}
+
+fn unix(path: &Path) -> Listen {
+    Listen { port: None, unix_path: Some(path.to_owned()), ..Listen::default() }
+}
+
+fn world_on(config: EpollConfig, listen: &Listen, folder: Option<Folder>) -> EpollWorld {
+    let high = config.net.out_high_bytes;
+    let mut net = Epoll::new(config).unwrap();
+    net.listen(listen).unwrap();
+    let address = net.local_addrs().remove(0);
+    EpollWorld { net: Checked::new(net, high), address, clients: Vec::new(), _folder: folder }
+}
+
+fn tcp_world() -> EpollWorld {
+    world_on(EpollConfig::default(), &loopback(), None)
+}
+
+fn unix_world(name: &str) -> EpollWorld {
+    let folder = Folder::new(name);
+    let path = folder.0.join("sock");
+    world_on(EpollConfig::default(), &unix(&path), Some(folder))
+}
+
+fn tcp_address(address: &LocalAddr) -> SocketAddr {
+    match address {
+        LocalAddr::Tcp(address) => *address,
+        LocalAddr::Unix(path) => panic!("{} is not TCP", path.display()),
+    }
+}
+
+impl World for EpollWorld {
+    type Net = Checked<Epoll>;
+    const FLOOD_BYTES: usize = 24 << 20;
+
+    fn net(&mut self) -> &mut Checked<Epoll> {
+        &mut self.net
+    }
+
+    fn connect(&mut self) -> Option<usize> {
+        let stream: Box<dyn Stream> = match &self.address {
+            LocalAddr::Tcp(address) => {
+                let stream = TcpStream::connect(address).ok()?;
+                stream.set_nonblocking(true).unwrap();
+                Box::new(stream)
+            }
+            LocalAddr::Unix(path) => {
+                let stream = UnixStream::connect(path).ok()?;
+                stream.set_nonblocking(true).unwrap();
+                Box::new(stream)
+            }
+        };
+        self.clients.push(Client {
+            stream: Some(stream),
+            outgoing: VecDeque::new(),
+            shutdown: false,
+            reading: true,
+            received: Vec::new(),
+            end: None,
+        });
+        Some(self.clients.len() - 1)
+    }
+
+    fn send(&mut self, client: usize, bytes: &[u8]) {
+        self.clients[client].outgoing.extend(bytes);
+    }
+
+    fn close_write(&mut self, client: usize) {
+        self.clients[client].shutdown = true;
+    }
+
+    fn reset(&mut self, client: usize) {
+        let stream = self.clients[client].stream.take().unwrap();
+        // Closing with this option resets at once.
+        let now = libc::linger { l_onoff: 1, l_linger: 0 };
+        setsockopt(&stream, sockopt::Linger, &now).unwrap();
+        self.clients[client].end = Some(End::Reset);
+    }
+
+    fn stop_reading(&mut self, client: usize) {
+        self.clients[client].reading = false;
+    }
+
+    fn start_reading(&mut self, client: usize) {
+        self.clients[client].reading = true;
+    }
+
+    fn received(&mut self, client: usize) -> &[u8] {
+        &self.clients[client].received
+    }
+
+    fn end(&mut self, client: usize) -> Option<End> {
+        self.clients[client].end
+    }
+
+    fn step(&mut self) {
+        let mut window = vec![0; 256 << 10];
+        for client in &mut self.clients {
+            let Some(stream) = &mut client.stream else { continue };
+            while !client.outgoing.is_empty() {
+                // An error of writing shows up as an end of reading.
+                let Ok(n) = stream.write(client.outgoing.as_slices().0) else { break };
+                client.outgoing.drain(..n);
+            }
+            if client.shutdown && client.outgoing.is_empty() {
+                client.shutdown = false;
+                let _ = shutdown(stream.as_fd().as_raw_fd(), Shutdown::Write);
+            }
+            while client.reading && client.end.is_none() {
+                match stream.read(&mut window) {
+                    Ok(0) => client.end = Some(End::Eof),
+                    Ok(n) => client.received.extend(&window[..n]),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(_) => client.end = Some(End::Reset),
+                }
+            }
+        }
+    }
+}
+
+mod tcp {
+    crate::net::conformance::conformance_tests! { super::tcp_world() }
+}
+
+mod unix_socket {
+    // A Unix socket knows no reset: a peer that closes is seen as closed, or as an error if it left something unread.
+    crate::net::conformance::conformance_tests! { super::unix_world(std::thread::current().name().unwrap()),
+        echoes_frames_of_any_size large_values_land_in_the_sink many_clients_at_once a_paused_connection_is_not_read
+        a_client_that_does_not_read_is_not_read a_half_closed_peer_gets_its_replies an_empty_connection_closes
+        half_closed_while_paused_it_may_finish half_closed_while_paused_it_may_give_up
+        finish_sends_everything_first abort_drops_what_is_queued
+        abort_in_an_event finish_from_outside a_stale_id_is_ignored output_outside_of_an_event a_reply_in_pieces
+        a_firehose_does_not_hold_up_the_others a_turn_that_is_over_ends_and_goes_on_in_order no_listener_no_new_connections
+    }
+}
+
+#[test]
+fn random_programs() {
+    for seed in 0..6 {
+        conformance::random_programs(&mut Rig::new(tcp_world()), seed);
+    }
+}
+
+#[test]
+fn random_programs_with_tight_limits() {
+    for seed in 100..106 {
+        let net = NetConfig { window_bytes: 512, out_high_bytes: 3000, out_low_bytes: 0 };
+        let config = EpollConfig { net, spin_us: 20 };
+        conformance::random_programs(&mut Rig::new(world_on(config, &loopback(), None)), seed);
+    }
+}
+
+#[test]
+fn a_unix_peer_that_is_gone_ends_a_paused_connection() {
+    let mut rig = Rig::new(unix_world("gone"));
+    rig.tester.hold = true;
+    let (client, conn) = rig.client();
+    let mut stream = Vec::new();
+    frame(conformance::PAUSE, 0, &mut stream);
+    rig.world.send(client, &stream);
+    rig.until("the pause", |rig| rig.tester.is_paused(conn));
+    rig.world.clients[client].stream = None;
+    assert_eq!(rig.closes(conn), Why::Peer);
+}
+
+#[test]
+fn an_idle_connection_costs_at_most_120_bytes() {
+    let mut rig = Rig::new(tcp_world());
+    let mut stream = Vec::new();
+    frame(ECHO, 100, &mut stream);
+    let served = |rig: &mut Rig<EpollWorld>, until: usize| {
+        while rig.tester.opened.len() < until {
+            let (client, _) = rig.client();
+            rig.world.send(client, &stream);
+            rig.receives(client, &expected(&stream));
+        }
+    };
+    // Whole chunks of slots, so that none is counted that is not used.
+    served(&mut rig, 256);
+    let before = rig.world.net().memory_bytes();
+    served(&mut rig, 1024);
+    let each = (rig.world.net().memory_bytes() - before) / 768;
+    assert!(each <= 120, "{each} bytes a connection");
+    assert_eq!(rig.world.net().inner().connections(), 1024);
+}
+
+#[test]
+fn a_ring_from_another_thread_ends_the_wait() {
+    let mut net = Epoll::new(EpollConfig::default()).unwrap();
+    let mut tester = conformance::Tester::default();
+    for round in 1..=3 {
+        let bell = net.doorbell();
+        let thread = std::thread::spawn(move || bell.ring());
+        while tester.mails < round {
+            net.poll(&mut tester, None).unwrap();
+        }
+        thread.join().unwrap();
+    }
+    // Rings before the wait are not lost.
+    net.doorbell().ring();
+    net.doorbell().ring();
+    net.poll(&mut tester, None).unwrap();
+    assert_eq!(tester.mails, 4);
+}
+
+#[test]
+fn signals_are_events() {
+    let mut net = Epoll::new(EpollConfig::default()).unwrap();
+    net.enable_signals().unwrap();
+    let mut tester = conformance::Tester::default();
+    // To this thread, where they are blocked.
+    nix::sys::signal::raise(Signal::SIGTERM).unwrap();
+    nix::sys::signal::raise(Signal::SIGINT).unwrap();
+    net.poll(&mut tester, None).unwrap();
+    tester.signals.sort_unstable();
+    assert_eq!(tester.signals, [2, 15]);
+}
+
+#[test]
+fn a_timeout_ends_the_wait() {
+    let mut net = Epoll::new(EpollConfig { spin_us: 100, ..EpollConfig::default() }).unwrap();
+    let mut tester = conformance::Tester::default();
+    for timeout in [Duration::ZERO, Duration::from_micros(50), Duration::from_micros(1500)] {
+        let begin = Instant::now();
+        net.poll(&mut tester, Some(timeout)).unwrap();
+        assert!(begin.elapsed() >= timeout, "woke up before its time");
+    }
+}
+
+#[test]
+fn accepted_sockets_inherit_the_options() {
+    let mut rig = Rig::new(world_on(EpollConfig::default(), &Listen { tcp_keepalive_s: 90, ..loopback() }, None));
+    let (_, first) = rig.client();
+    rig.world.net().inner().set_tcp_keepalive_s(0).unwrap();
+    let (_, second) = rig.client();
+    let net = rig.world.net().inner();
+    let fd = &net.conns.get(first).unwrap().fd;
+    assert!(getsockopt(fd, sockopt::TcpNoDelay).unwrap());
+    assert!(getsockopt(fd, sockopt::KeepAlive).unwrap());
+    assert_eq!(getsockopt(fd, sockopt::TcpKeepIdle).unwrap(), 90);
+    assert_eq!(getsockopt(fd, sockopt::TcpKeepInterval).unwrap(), 30);
+    assert_eq!(getsockopt(fd, sockopt::TcpKeepCount).unwrap(), 3);
+    let fd = &net.conns.get(second).unwrap().fd;
+    assert!(getsockopt(fd, sockopt::TcpNoDelay).unwrap());
+    assert!(!getsockopt(fd, sockopt::KeepAlive).unwrap());
+}
+
+#[test]
+fn several_addresses_with_ports_of_their_own() {
+    let mut net = Epoll::new(EpollConfig::default()).unwrap();
+    // 192.0.2.1 is reserved for documentation: no machine has it.
+    let bind = ["127.0.0.1", "-::1", "127.0.0.2", "-192.0.2.1"].map(String::from).to_vec();
+    net.listen(&Listen { bind, port: Some(0), ..Listen::default() }).unwrap();
+    let addresses = net.local_addrs();
+    assert!(addresses.len() == 2 || addresses.len() == 3, "{addresses:?}");
+    let mut tester = conformance::Tester::default();
+    for address in &addresses {
+        let client = TcpStream::connect(tcp_address(address)).unwrap();
+        let before = tester.opened.len();
+        while tester.opened.len() == before {
+            net.poll(&mut tester, None).unwrap();
+        }
+        let peer = &tester.opened.last().unwrap().1;
+        assert_eq!(peer.remote, client.local_addr().unwrap().to_string());
+        assert_eq!(peer.local, address.to_string());
+        assert!(!peer.unix && peer.fd > 2);
+    }
+}
+
+#[test]
+fn a_wildcard_knows_the_address_that_was_used() {
+    let mut rig = Rig::new(world_on(EpollConfig::default(), &Listen { bind: vec!["*".into()], ..loopback() }, None));
+    let port = tcp_address(&rig.world.address).port();
+    rig.world.address = LocalAddr::Tcp(SocketAddr::from(([127, 0, 0, 3], port)));
+    rig.client();
+    assert_eq!(rig.tester.opened[0].1.local, format!("127.0.0.3:{port}"));
+}
+
+#[test]
+fn what_cannot_be_bound_is_named() {
+    let mut net = Epoll::new(EpollConfig::default()).unwrap();
+    net.listen(&loopback()).unwrap();
+    let port = tcp_address(&net.local_addrs()[0]).port();
+    let taken = net.listen(&Listen { port: Some(port), ..loopback() }).unwrap_err();
+    assert_eq!(taken.kind(), io::ErrorKind::AddrInUse);
+    assert!(taken.to_string().contains(&port.to_string()), "{taken}");
+    let missing = net.listen(&Listen { bind: vec!["192.0.2.1".into()], ..loopback() }).unwrap_err();
+    assert!(missing.to_string().contains("192.0.2.1"), "{missing}");
+    assert_eq!(net.local_addrs().len(), 1, "nothing was added");
+    let second = Listen { reuse_port: true, ..loopback() };
+    net.listen(&second).unwrap();
+    let port = tcp_address(&net.local_addrs()[1]).port();
+    net.listen(&Listen { port: Some(port), ..second }).unwrap();
+}
+
+#[test]
+fn the_file_of_a_unix_socket() {
+    let folder = Folder::new("file");
+    let path = folder.0.join("sock");
+    let listen = Listen { unix_perm: Some(0o700), ..unix(&path) };
+    // A stale one gives way.
+    drop(UnixListener::bind(&path).unwrap());
+    let mut net = Epoll::new(EpollConfig::default()).unwrap();
+    net.listen(&listen).unwrap();
+    let file = std::fs::metadata(&path).unwrap();
+    assert!(file.file_type().is_socket());
+    assert_eq!(file.permissions().mode() & 0o777, 0o700);
+    assert_eq!(net.local_addrs(), [LocalAddr::Unix(path.clone())]);
+    // One in use does not.
+    let error = Epoll::new(EpollConfig::default()).unwrap().listen(&listen).unwrap_err();
+    assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
+    let mut tester = conformance::Tester::default();
+    let _client = UnixStream::connect(&path).unwrap();
+    while tester.opened.is_empty() {
+        net.poll(&mut tester, None).unwrap();
+    }
+    let peer = &tester.opened[0].1;
+    assert_eq!(peer.remote, format!("{}:0", path.display()));
+    assert!(peer.unix);
+    net.stop_listening();
+    assert!(!path.exists(), "it is removed with the listener");
+    // What is not a socket is left alone.
+    std::fs::write(&path, "precious").unwrap();
+    assert!(net.listen(&listen).is_err());
+    assert_eq!(std::fs::read(&path).unwrap(), b"precious");
+    drop(net);
+    assert!(path.exists());
+}
+
+#[test]
+fn lingering_ends_when_the_peer_has_closed() {
+    let mut rig = Rig::new(tcp_world());
+    let (client, conn) = rig.client();
+    let mut stream = Vec::new();
+    frame(conformance::FINISH, 0, &mut stream);
+    rig.world.send(client, &stream);
+    assert_eq!(rig.closes(conn), Why::Handler);
+    assert_eq!(rig.ends(client), End::Eof);
+    assert_eq!(rig.world.net().inner().connections(), 1, "the descriptor waits for the peer");
+    rig.world.clients[client].stream = None;
+    rig.until("the descriptor is closed", |rig| rig.world.net().inner().connections() == 0);
+}
+
+#[test]
+fn lingering_ends_by_itself() {
+    let mut rig = Rig::new(tcp_world());
+    let (client, conn) = rig.client();
+    let mut stream = Vec::new();
+    frame(conformance::FINISH, 0, &mut stream);
+    // More than is thrown away.
+    stream.resize(20 << 20, 0);
+    rig.world.send(client, &stream);
+    rig.closes(conn);
+    rig.until("it was too much", |rig| rig.world.net().inner().connections() == 0);
+    // And one that says nothing, by time: `poll` wakes up for it by itself.
+    let (client, conn) = rig.client();
+    rig.world.net().close(conn, Flow::Finish);
+    rig.closes(conn);
+    assert_eq!(rig.world.end(client), Some(End::Eof));
+    while rig.world.net().inner().connections() > 0 {
+        rig.world.net.poll(&mut rig.tester, None).unwrap();
+    }
+}
+
+/// Runs alone in a process, where the limit of descriptors can be changed.
+#[test]
+#[ignore = "run by the test below"]
+fn without_descriptors_child() {
+    use nix::sys::resource::{Resource, getrlimit, setrlimit};
+    let mut rig = Rig::new(tcp_world());
+    let (first, conn) = rig.client();
+    let (_, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    // The client's end gets the last descriptor that the limit allows.
+    let next = rig.world.clients[first].stream.as_ref().unwrap().as_fd().try_clone_to_owned().unwrap();
+    let limit = u64::try_from(next.as_raw_fd()).unwrap() + 1;
+    drop(next);
+    setrlimit(Resource::RLIMIT_NOFILE, limit, hard).unwrap();
+    let second = rig.world.connect().unwrap();
+    rig.turns(5);
+    assert_eq!(rig.tester.opened.len(), 1, "there is no descriptor for it");
+    assert!(rig.world.net().inner().accept_pause.is_some(), "and no spinning");
+    // The first is served as ever.
+    let mut stream = Vec::new();
+    frame(ECHO, 10, &mut stream);
+    rig.world.send(first, &stream);
+    rig.receives(first, &expected(&stream));
+    // When it goes, the second takes its place.
+    rig.world.close_write(first);
+    rig.closes(conn);
+    rig.world.send(second, &stream);
+    rig.receives(second, &expected(&stream));
+    println!("all went well");
+}
+
+#[test]
+fn without_descriptors_accepting_pauses() {
+    let name = "net::epoll::tests::without_descriptors_child";
+    let run = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--ignored", "--nocapture", "--test-threads", "1"])
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&run.stdout);
+    assert!(run.status.success() && text.contains("all went well"), "{text}{}", String::from_utf8_lossy(&run.stderr));
+}

@@ -1,0 +1,78 @@
+//! Where the search for a hash begins, kept between the stages of a batch: while parsing, the site is made and its line fetched; then the
+//! entries it names are fetched; then the command looks up, without walking the directory a second and third time.
+//!
+//! A site is a hint for prefetching whatever happens to the table, and good for `find_from` as long as `epoch` has not changed: it counts
+//! every allocation and release of a segment, hence every rewrite.
+
+use super::raw::{self, top};
+use super::{Slot, Table};
+use dolmen_slab::{Handle, Slab};
+
+/// The home bucket of a hash, as an address in the slab.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Site(pub(super) Handle);
+
+impl Site {
+    /// Of a table without memory, and of a key that was not looked at.
+    pub const NONE: Site = Site(Handle::NULL);
+
+    #[inline(always)]
+    #[must_use]
+    pub fn is_none(self) -> bool {
+        self.0.is_null()
+    }
+}
+
+impl Table {
+    /// Changes whenever a site made before may be wrong.
+    #[inline(always)]
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.directory.epoch()
+    }
+
+    /// Sets a table that takes another's place apart from it.
+    pub fn succeed(&mut self, other: &Table) {
+        self.directory.set_epoch(other.epoch() + 1);
+    }
+
+    /// Where the search for `hash` begins. Fetches that line.
+    #[inline(always)]
+    #[must_use]
+    pub fn site(&self, slab: &Slab, hash: u64) -> Site {
+        let prefix = top(hash);
+        match self.directory.segment(slab, prefix) {
+            Some(segment) => {
+                let line = segment.home_line(prefix);
+                slab.prefetch(line);
+                Site(line)
+            }
+            None => Site::NONE,
+        }
+    }
+
+    /// Fetches the entries at a site that may have this hash. For when `site` has had its time.
+    #[inline(always)]
+    pub fn prefetch_entries_at(&self, slab: &Slab, site: Site, hash: u64) {
+        if !site.is_none() {
+            raw::prefetch_matches(slab, site.0, top(hash));
+        }
+    }
+
+    /// `find`, from a site made for this hash at the current epoch.
+    #[inline(always)]
+    pub fn find_from(&self, slab: &Slab, site: Site, hash: u64, eq: impl Fn(Handle) -> bool + Copy) -> Option<Slot> {
+        debug_assert!(!site.is_none());
+        match raw::find_home(slab, site.0, top(hash), eq) {
+            raw::Home::Found(slot) => Some(slot.stamped(self.stamp())),
+            raw::Home::Absent => None,
+            raw::Home::Elsewhere => self.find_elsewhere(slab, hash, eq),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_elsewhere(&self, slab: &Slab, hash: u64, eq: impl Fn(Handle) -> bool) -> Option<Slot> {
+        self.find(slab, hash, eq)
+    }
+}
