@@ -86,6 +86,7 @@ impl<'a> Db<'a> {
         let table = &self.shard.databases[self.index].table;
         let is_key = |h| item_at(slab, h).is_key(slab, key);
         let slot = if !key.site.is_none() && table.epoch() == self.epoch {
+            debug_assert_eq!(key.site, table.site(slab, key.hash), "the key's site was made before this view");
             table.find_from(slab, key.site, key.hash, is_key)?
         } else {
             find_anew(table, slab, key)?
