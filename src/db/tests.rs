@@ -15,7 +15,7 @@ const MAX_BYTES: usize = 2 << 20;
 
 const ROOMY: Config = Config { reserve_bytes: 1 << 30, blob_reserve_bytes: 1 << 30, decay_ms: 1000 };
 /// Some spans and a few hundred extents: most programs run out of both.
-const TIGHT: Config = Config { reserve_bytes: 1 << 20, blob_reserve_bytes: 4 << 20, decay_ms: 1000 };
+const TIGHT: Config = Config { reserve_bytes: 1 << 20, blob_reserve_bytes: 8 << 20, decay_ms: 1000 };
 
 /// Bytes that differ by seed, from the first to the last.
 fn text(seed: u64, len: usize) -> Vec<u8> {
@@ -71,6 +71,15 @@ enum When {
     Last,
 }
 
+/// A command of a batch.
+#[derive(Clone, Copy, Debug)]
+enum Short {
+    Set(usize),
+    Read,
+    Remove,
+    Flush,
+}
+
 #[derive(Clone, Debug)]
 enum Step {
     Set(usize, u8, Content, When),
@@ -81,6 +90,10 @@ enum Step {
     Read(usize, u8),
     Hold(usize, u8),
     LetGo,
+    /// Writes over a value of the same length, if the key has one and no deadline.
+    Alike(usize, u8),
+    /// Commands on short keys, all found out before the first of them runs.
+    Batch(usize, Vec<(u32, Short)>),
     Add(usize, u8, i64),
     Append(usize, u8, usize),
     Remove(usize, u8),
@@ -120,6 +133,15 @@ fn when() -> impl Strategy<Value = When> {
     ]
 }
 
+fn short() -> impl Strategy<Value = Short> {
+    prop_oneof![
+        60 => (0usize..30).prop_map(Short::Set),
+        20 => Just(Short::Read),
+        20 => Just(Short::Remove),
+        1 => Just(Short::Flush),
+    ]
+}
+
 fn step() -> impl Strategy<Value = Step> {
     let at = || (0..DATABASES, 0..NAMES);
     prop_oneof![
@@ -129,6 +151,8 @@ fn step() -> impl Strategy<Value = Step> {
         4 => at().prop_map(|(d, n)| Step::Read(d, n)),
         2 => at().prop_map(|(d, n)| Step::Hold(d, n)),
         1 => Just(Step::LetGo),
+        2 => at().prop_map(|(d, n)| Step::Alike(d, n)),
+        2 => (0..DATABASES, proptest::collection::vec((0..3000u32, short()), 1..200)).prop_map(|(d, b)| Step::Batch(d, b)),
         4 => (at(), prop_oneof![-3..3i64, any::<i64>()]).prop_map(|((d, n), by)| Step::Add(d, n, by)),
         4 => (at(), prop_oneof![0usize..40, 4000usize..20_000]).prop_map(|((d, n), len)| Step::Append(d, n, len)),
         3 => at().prop_map(|(d, n)| Step::Remove(d, n)),
@@ -162,6 +186,8 @@ struct World {
     misses: u64,
     held: Vec<(BlobRef, Vec<u8>)>,
     seeds: u64,
+    /// Operations that found no memory.
+    refused: u64,
 }
 
 impl World {
@@ -176,11 +202,19 @@ impl World {
             misses: 0,
             held: Vec::new(),
             seeds: 1000,
+            refused: 0,
         }
     }
 
     fn db(&mut self, d: usize) -> Db<'_> {
         self.shard.db(d, self.now_ms)
+    }
+
+    /// A key as the pipeline makes it every other time, and as a command makes it for its further keys.
+    fn key<'k>(&mut self, d: usize, bytes: &'k [u8]) -> Key<'k> {
+        self.seeds += 1;
+        let key = self.shard.key(bytes);
+        if self.seeds.is_multiple_of(2) { key } else { Key { site: self.shard.site(d, key.hash), ..key } }
     }
 
     fn text(&mut self, len: usize) -> Vec<u8> {
@@ -229,9 +263,8 @@ impl World {
             _ => NewValue::Raw(&value),
         };
         let used = self.shard.used_bytes();
-        let mut db = self.shard.db(d, self.now_ms);
-        let key_hashed = db.key(key);
-        match db.set_string(key_hashed, new, deadline) {
+        let placed = self.key(d, key);
+        match self.db(d).set_string(placed, new, deadline) {
             Ok(()) => {
                 let before = self.model[d].get(key);
                 self.created += u64::from(before.is_none());
@@ -246,6 +279,7 @@ impl World {
     /// An operation has failed for want of memory: it left nothing behind but, perhaps, an entry of the wheel, and a longer last extent.
     fn failed(&mut self, e: DbError, used_before: u64, slack: u64) {
         assert_eq!(e, DbError::OutOfMemory);
+        self.refused += 1;
         // What was begun and given up may be waiting for the background.
         while self.shard.slab.drain_frees(usize::MAX) {}
         let used = self.shard.used_bytes();
@@ -262,8 +296,8 @@ impl World {
     }
 
     fn read(&mut self, d: usize, key: &[u8], counted: bool) -> Option<Vec<u8>> {
+        let key = self.key(d, key);
         let mut db = self.shard.db(d, self.now_ms);
-        let key = db.key(key);
         let value = if counted { db.read_string(key) } else { db.string_for_write(key) }.unwrap()?;
         // The borrow of the value ends here; its bytes stay, since nothing is changed.
         let value = match value {
@@ -309,15 +343,26 @@ impl World {
                 }
             }
             Step::LetGo => drop(self.held.pop()),
+            Step::Alike(d, n) => {
+                let key = name(n);
+                let old = self.model[d].get(&key).cloned();
+                let value = self.text(old.as_ref().map_or(5, |e| e.value.len()));
+                let placed = self.key(d, &key);
+                if self.db(d).overwrite_alike(placed, &value) {
+                    assert!(old.is_some_and(|e| e.deadline_ms.is_none()));
+                    self.put(d, key, value, None);
+                }
+            }
+            Step::Batch(d, ref commands) => self.batch(d, commands),
             Step::Add(d, n, by) => self.add(d, &name(n), by),
             Step::Append(d, n, len) => self.append(d, &name(n), len),
             Step::Remove(d, n) => self.remove(d, &name(n)),
             Step::SetDeadline(d, n, when) => self.set_deadline(d, &name(n), self.at(when)),
             Step::Exists(d, n) => {
                 let want = self.model[d].get(&name(n)).map(|e| e.deadline_ms);
-                let mut db = self.db(d);
                 let key = name(n);
-                let key = db.key(&key);
+                let key = self.key(d, &key);
+                let mut db = self.db(d);
                 assert_eq!(db.exists(key), want.is_some());
                 assert_eq!(db.deadline_for_write(key), want);
                 assert_eq!(db.deadline_ms(key), want);
@@ -358,6 +403,43 @@ impl World {
         self.check();
     }
 
+    fn batch(&mut self, d: usize, commands: &[(u32, Short)]) {
+        let names: Vec<_> = commands.iter().map(|(n, _)| format!("fill:{n:011}").into_bytes()).collect();
+        let keys: Vec<_> = names
+            .iter()
+            .map(|name| {
+                let key = self.shard.key(name);
+                Key { site: self.shard.site(d, key.hash), ..key }
+            })
+            .collect();
+        let value = self.text(30);
+        let mut db = self.shard.db(d, self.now_ms);
+        for (key, (_, command)) in keys.iter().zip(commands) {
+            let model = &mut self.model[d];
+            match *command {
+                Short::Set(len) => {
+                    if db.set_string(*key, NewValue::Raw(&value[..len]), Deadline::None).is_ok() {
+                        let entry = Entry { value: value[..len].to_vec(), deadline_ms: None };
+                        self.created += u64::from(model.insert(key.bytes.to_vec(), entry).is_none());
+                    }
+                }
+                Short::Read => {
+                    let got = db.string_for_write(*key).unwrap().map(|v| matches!(v, Value::Raw(_)));
+                    assert_eq!(got, model.get(key.bytes).map(|_| true));
+                }
+                Short::Remove => {
+                    let want = model.remove(key.bytes).is_some();
+                    assert_eq!(db.remove(*key), want);
+                    self.deleted += u64::from(want);
+                }
+                Short::Flush => {
+                    self.deleted += db.flush() as u64;
+                    model.clear();
+                }
+            }
+        }
+    }
+
     fn advance(&mut self, ms: u64) {
         self.now_ms = (self.now_ms + ms).min(DEADLINE_MAX_MS - 1000);
         let now_ms = self.now_ms;
@@ -376,8 +458,8 @@ impl World {
                 Some(i) => i.checked_add(by).ok_or(DbError::Overflow),
             },
         };
-        let mut db = self.db(d);
-        let got = db.add_int(db.key(key), by);
+        let placed = self.key(d, key);
+        let got = self.db(d).add_int(placed, by);
         if got == Err(DbError::OutOfMemory) {
             return self.failed(DbError::OutOfMemory, used, 0);
         }
@@ -394,8 +476,8 @@ impl World {
         let old = self.model[d].get(key).cloned();
         let mut value = old.as_ref().map_or(Vec::new(), |e| e.value.clone());
         value.extend_from_slice(&tail);
-        let mut db = self.db(d);
-        match db.append(db.key(key), &tail, MAX_BYTES) {
+        let placed = self.key(d, key);
+        match self.db(d).append(placed, &tail, MAX_BYTES) {
             Ok(len) => {
                 assert_eq!(len, value.len());
                 self.created += u64::from(old.is_none());
@@ -408,15 +490,15 @@ impl World {
 
     fn remove(&mut self, d: usize, key: &[u8]) {
         let want = self.model[d].remove(key).is_some();
-        let mut db = self.db(d);
-        assert_eq!(db.remove(db.key(key)), want);
+        let placed = self.key(d, key);
+        assert_eq!(self.db(d).remove(placed), want);
         self.deleted += u64::from(want);
     }
 
     fn set_deadline(&mut self, d: usize, key: &[u8], deadline_ms: Option<u64>) {
         let used = self.shard.used_bytes();
-        let mut db = self.db(d);
-        match db.set_deadline(db.key(key), deadline_ms) {
+        let placed = self.key(d, key);
+        match self.db(d).set_deadline(placed, deadline_ms) {
             Ok(found) => {
                 assert_eq!(found, self.model[d].contains_key(key));
                 if let Some(e) = self.model[d].remove(key) {
@@ -543,6 +625,67 @@ proptest! {
     }
 }
 
+/// With every class of chunks and all blob memory used up, each operation on each kind of item either needs no memory or is refused
+/// as a whole.
+#[test]
+fn without_any_memory_everything_stays_as_it_is() {
+    let contents = [
+        Content::Short(0),
+        Content::Short(20),
+        Content::Number(77),
+        Content::Int(-5),
+        Content::Edge(0),
+        Content::Edge(1),
+        Content::Blob(30_000),
+    ];
+    let whens = [When::None, When::Keep, When::In(0), When::In(5000), When::Last];
+    for before in &contents {
+        for deadline in [When::None, When::In(3000)] {
+            let mut world = World::new(TIGHT);
+            let names = [0, 1, 2, 4, 5];
+            for n in names {
+                world.set(0, &name(n), before, deadline);
+            }
+            assert_eq!(world.refused, 0);
+            let mut spare = 0;
+            for len in [30_000, 16_200, 9000, 4000, 1000, 300, 60, 20, 0] {
+                let refused = world.refused;
+                while world.refused == refused {
+                    spare += 1;
+                    let content = if len > CHUNK_BYTES_MAX { Content::Long(len) } else { Content::Short(len) };
+                    world.set(2, format!("spare:{spare}").as_bytes(), &content, When::None);
+                }
+            }
+            let mut refused = [0; 5];
+            for n in names {
+                let mut tried = |i: usize, world: &mut World, operation: &dyn Fn(&mut World)| {
+                    let before = world.refused;
+                    operation(world);
+                    world.check();
+                    let want = world.model[0].get(&name(n)).map(|e| e.value.clone());
+                    assert!(world.read(0, &name(n), false) == want);
+                    refused[i] += world.refused - before;
+                };
+                tried(2, &mut world, &|w| w.add(0, &name(n), 1));
+                for content in &contents {
+                    for when in whens.iter().filter(|when| !matches!(when, When::In(0))) {
+                        tried(0, &mut world, &|w| w.set(0, &name(n), content, *when));
+                    }
+                }
+                for len in [0, 1, 9, 3000, 20_000] {
+                    tried(1, &mut world, &|w| w.append(0, &name(n), len));
+                }
+                for at_ms in [None, Some(START_MS + 9000), None, Some(DEADLINE_MAX_MS)] {
+                    tried(3, &mut world, &|w| w.set_deadline(0, &name(n), at_ms));
+                }
+                tried(4, &mut world, &|w| w.set(1, &name(n), &contents[1], When::In(100)));
+            }
+            assert!(refused[0] > 0 && refused[1] > 0 && refused[4] > 0, "refused {refused:?}");
+            world.finish();
+        }
+    }
+}
+
 /// Keys that share a deadline share a code of the wheel, and with many keys some of them are neighbours in the table with the same
 /// tag: each must be found by its own entry all the same, when it fires as well as when it moves down a level.
 #[test]
@@ -629,7 +772,6 @@ fn evacuation_gives_memory_back_and_keeps_every_survivor() {
     assert!(world.shard.stats.relocated > 0);
     let slab = world.shard.slab();
     let (used, resident) = (slab.used_bytes(), slab.resident_estimate_bytes());
-    eprintln!("used {used} resident {resident} relocated {}", world.shard.stats.relocated);
     assert!(resident <= used + used / 10 + (2 << 20), "{resident} resident for {used} in use");
     for &i in &survivors {
         let d = (i % 2) as usize;
