@@ -100,6 +100,14 @@ impl Locator<'_> {
     }
 }
 
+impl Locator<'_> {
+    /// Brings the items that may be meant by a hash, from a site that was made a while ago.
+    #[inline(always)]
+    pub fn prefetch_items(&self, site: Site, hash: u64) {
+        self.table.prefetch_entries_at(self.slab, site, hash);
+    }
+}
+
 /// How the table asks for the hash of an item.
 #[derive(Clone, Copy)]
 struct ItemHash {
@@ -184,12 +192,6 @@ impl Shard {
     #[must_use]
     pub fn locator(&self, database: usize) -> Locator<'_> {
         Locator { table: &self.databases[database].table, slab: &self.slab, seed: self.seed }
-    }
-
-    /// A hint that a hash will be looked up next: brings the items that may be meant.
-    #[inline(always)]
-    pub fn prefetch_items_at(&self, database: usize, site: Site, hash: u64) {
-        self.databases[database].table.prefetch_entries_at(&self.slab, site, hash);
     }
 
     /// A hint that `hash` will be looked up soon: brings its bucket.

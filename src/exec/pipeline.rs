@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! while parsing   hash of the first key → prefetch its bucket
-//! then            items of requests 0..12 → prefetch (the buckets have arrived meanwhile)
-//! for request i   items of request i + 12 → prefetch;  checks → run → effects
+//! then            items of the first dozen → prefetch (the buckets have arrived meanwhile)
+//! every dozen     items of the next dozen → prefetch
+//! each            checks → run → effects
 //! ```
 //! Prefetches are hints: running a command looks everything up again.
 
@@ -13,12 +14,12 @@ use crate::cmd::client::gate;
 use crate::cmd::ctx::{Args, Ctx, Exec, Outcome, Task};
 use crate::cmd::many::{OUT_HIGH_BYTES, SLICED_MIN_ARGS};
 use crate::cmd::spec::{Command, Flags};
-use crate::db::Locator;
+use crate::db::{Key, Locator};
 use crate::proto::errors;
 use crate::proto::carry::Carry;
 use crate::table::Site;
 
-/// Requests whose items are fetched ahead.
+/// Requests whose items are fetched together.
 const AHEAD: usize = 12;
 
 /// A parsed request.
@@ -35,6 +36,15 @@ pub struct Request {
     pub argc: u32,
     /// The byte of the window behind it.
     pub end: u32,
+}
+
+impl Request {
+    /// A request whose command has a key, which was located.
+    #[inline(always)]
+    #[must_use]
+    pub fn of_key(row: &'static Command<Exec>, key: Key<'_>, args: usize, argc: usize, end: usize) -> Request {
+        Request { row: Some(row), hash: key.hash, site: key.site, args: narrow(args), argc: narrow(argc), end: narrow(end) }
+    }
 }
 
 /// How far a batch came.
@@ -91,14 +101,22 @@ impl Engine {
         self.stats.commands += requests.len() as u64;
         let mut ctx = self.ctx(me, out);
         let database = ctx.db.index();
-        if requests.len() > 1 {
-            for request in &requests[..AHEAD.min(requests.len())] {
-                ctx.db.shard().prefetch_items_at(database, request.site, request.hash);
+        let fetch = |ctx: &Ctx<'_>, group: usize| {
+            let locator = ctx.db.shard_ref().locator(database);
+            for request in requests.iter().skip(group * AHEAD).take(AHEAD) {
+                locator.prefetch_items(request.site, request.hash);
             }
+        };
+        if requests.len() > 1 {
+            fetch(&ctx, 0);
         }
         for (i, request) in requests.iter().enumerate() {
-            if let Some(next) = requests.get(i + AHEAD) {
-                ctx.db.shard().prefetch_items_at(database, next.site, next.hash);
+            if i % AHEAD == 0 {
+                fetch(&ctx, i / AHEAD + 1);
+                // Seldom is often enough: what a dozen requests can add is bounded.
+                if ctx.out().queued() > OUT_HIGH_BYTES && i > 0 {
+                    return End::Full(i - 1);
+                }
             }
             let argv = &args[request.args as usize..][..request.argc as usize];
             let Some(row) = request.row.filter(|row| row.takes(argv.len())) else {
@@ -125,9 +143,6 @@ impl Engine {
                     }
                     _ => End::Close,
                 };
-            }
-            if i % 8 == 7 && ctx.out().queued() > OUT_HIGH_BYTES {
-                return End::Full(i);
             }
         }
         if let Some(row) = requests.last().and_then(|r| r.row) {

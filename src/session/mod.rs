@@ -9,22 +9,20 @@
 //! ```
 //! Invariant: `backlog` is not empty only while `state` is not `Ready`; input comes only while it is.
 
+mod parse;
+
 use crate::base::out::Out;
 use crate::cmd::client::gate;
-use crate::cmd::ctx::{Budget, Exec, Task};
-use crate::cmd::spec::{Command, Flags};
+use crate::cmd::ctx::{Budget, Task};
 use crate::exec::{End, Engine, Request};
 use crate::net::Flow;
 use crate::proto::carry::Carry;
-use crate::proto::resp::{self, Limits, Opening, Parsed, ProtocolError};
+use crate::proto::resp::{Limits, ProtocolError};
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 use dolmen_slab::BlobId;
+use parse::Stop;
 
-/// Requests of one batch: their buckets must still be cached when they run.
-const BATCH_MAX: usize = 128;
-/// Shortest request but for inline ones, for sizing.
-const REQUEST_MIN_BYTES: usize = 14;
 /// A value at least this long is received in place; what lies in an item is shorter.
 const SINK_MIN_BYTES: usize = 16 * 1024;
 
@@ -69,14 +67,6 @@ pub enum Turn {
     Parked,
     /// It is ready for input, or over: as `Flow` says.
     Flow(Flow),
-}
-
-/// Why parsing of a window stopped.
-enum Stop {
-    WindowEmpty,
-    BatchFull,
-    Cut,
-    Error(ProtocolError),
 }
 
 impl Session {
@@ -152,10 +142,10 @@ impl Session {
                 }
                 continue;
             }
-            let mut args = ArenaVec::new_in(arena);
-            let mut requests = ArenaVec::with_capacity_in(BATCH_MAX.min((bytes.len() - at) / REQUEST_MIN_BYTES + 1), arena);
             let start = at;
-            let stop = parse_batch(engine, me, bytes, &mut at, &mut args, &mut requests);
+            let mut args = ArenaVec::new_in(arena);
+            let mut requests = ArenaVec::with_capacity_in(parse::batch_capacity(bytes.len() - at), arena);
+            let stop = parse::batch(engine, me, bytes, &mut at, &mut args, &mut requests);
             if !requests.is_empty() {
                 let end = engine.run(me, &requests, &args, out);
                 if let Some(flow) = self.after_batch(end, start, &requests, bytes) {
@@ -344,58 +334,4 @@ impl Session {
             engine.shard.blob_release(sink.blob);
         }
     }
-}
-
-/// Parses requests of a window until it is used up, a batch is full, or something else must happen first.
-#[inline(never)]
-fn parse_batch<'a: 'b, 'b>(
-    engine: &Engine,
-    me: u32,
-    bytes: &'b [u8],
-    from: &mut usize,
-    args: &mut ArenaVec<'a, &'b [u8]>,
-    requests: &mut ArenaVec<'a, Request>,
-) -> Stop {
-    let limits = Session::limits(engine, me);
-    let locator = engine.shard.locator(engine.clients.get(me).database as usize);
-    let mut opening = Opening::default();
-    let mut row: Option<&'static Command<Exec>> = None;
-    let mut at = *from;
-    let stop = loop {
-        if at >= bytes.len() {
-            break Stop::WindowEmpty;
-        }
-        if requests.len() == BATCH_MAX {
-            break Stop::BatchFull;
-        }
-        let first = args.len();
-        let parsed = match resp::parse_alike(bytes, at, &opening, &limits, args) {
-            Some(parsed) => parsed,
-            None => match resp::parse(bytes, at, &limits, args) {
-                Ok(Parsed::Request { end }) => {
-                    let Some(name) = args.get(first) else {
-                        at = end;
-                        continue;
-                    };
-                    row = engine.commands.find(name);
-                    opening = Opening::of(bytes, at, name, args.len() - first);
-                    Ok(Parsed::Request { end })
-                }
-                other => other,
-            },
-        };
-        match parsed {
-            Ok(Parsed::Request { end }) => {
-                at = end;
-                requests.push(engine.request(locator, row, &args[first..], first, end));
-                if row.is_some_and(|row| row.flags.contains(Flags::ENDS_BATCH)) {
-                    break Stop::BatchFull;
-                }
-            }
-            Ok(Parsed::Incomplete) => break Stop::Cut,
-            Err(error) => break Stop::Error(error),
-        }
-    };
-    *from = at;
-    stop
 }
