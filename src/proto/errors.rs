@@ -23,8 +23,8 @@ pub const EXPIRE_GT_AND_LT: &str = "ERR GT and LT options at the same time are n
 pub const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 pub const NOAUTH: &str = "NOAUTH Authentication required.";
 /// HELLO without AUTH on a connection that needs one.
-pub const NOAUTH_HELLO: &str = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
-     <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time";
+pub const NOAUTH_HELLO: &str = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> \
+     <pass> option can be used to authenticate the client and select the RESP protocol version at the same time";
 pub const WRONGPASS: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 pub const AUTH_WITHOUT_PASSWORD: &str = "ERR AUTH <password> called without any password configured for the default user. Are you sure \
      your configuration is correct?";
@@ -32,6 +32,9 @@ pub const NOPROTO: &str = "NOPROTO unsupported protocol version";
 pub const PROTOCOL_VERSION: &str = "ERR Protocol version is not an integer or out of range";
 pub const CLIENT_NAME: &str = "ERR Client names cannot contain spaces, newlines or special characters.";
 pub const NO_SUCH_CLIENT: &str = "ERR No such client";
+pub const CLIENT_ID_NOT_POSITIVE: &str = "ERR client-id should be greater than 0";
+pub const INVALID_CLIENT_ID: &str = "ERR Invalid client ID";
+pub const SHUTDOWN_FAILED: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
 pub const MAX_CLIENTS: &str = "ERR max number of clients reached";
 pub const LOADING: &str = "LOADING Redis is loading the dataset in memory";
 pub const EXECABORT: &str = "EXECABORT Transaction discarded because of previous errors.";
@@ -86,6 +89,11 @@ pub fn hello_option(option: &[u8]) -> Vec<u8> {
 /// EXPIRE and its kin.
 pub fn unsupported_option(option: &[u8]) -> Vec<u8> {
     [b"ERR Unsupported option ", option].concat()
+}
+
+/// CLIENT LIST TYPE.
+pub fn unknown_client_type(name: &[u8]) -> Vec<u8> {
+    [b"ERR Unknown client type '", name, b"'"].concat()
 }
 
 pub(super) fn protocol(what: &[u8]) -> Vec<u8> {
