@@ -32,9 +32,6 @@ pub const NOPROTO: &str = "NOPROTO unsupported protocol version";
 pub const PROTOCOL_VERSION: &str = "ERR Protocol version is not an integer or out of range";
 pub const CLIENT_NAME: &str = "ERR Client names cannot contain spaces, newlines or special characters.";
 pub const NO_SUCH_CLIENT: &str = "ERR No such client";
-pub const CLIENT_ID_NOT_POSITIVE: &str = "ERR client-id should be greater than 0";
-pub const INVALID_CLIENT_ID: &str = "ERR Invalid client ID";
-pub const SHUTDOWN_FAILED: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
 pub const MAX_CLIENTS: &str = "ERR max number of clients reached";
 pub const LOADING: &str = "LOADING Redis is loading the dataset in memory";
 pub const EXECABORT: &str = "EXECABORT Transaction discarded because of previous errors.";
@@ -89,11 +86,6 @@ pub fn hello_option(option: &[u8]) -> Vec<u8> {
 /// EXPIRE and its kin.
 pub fn unsupported_option(option: &[u8]) -> Vec<u8> {
     [b"ERR Unsupported option ", option].concat()
-}
-
-/// CLIENT LIST TYPE.
-pub fn unknown_client_type(name: &[u8]) -> Vec<u8> {
-    [b"ERR Unknown client type '", name, b"'"].concat()
 }
 
 pub(super) fn protocol(what: &[u8]) -> Vec<u8> {
