@@ -70,16 +70,25 @@ pub struct Header {
     pub value_len: u16,
 }
 
+const RAW: u64 = Encoding::Raw as u64;
+const INT: u64 = Encoding::Int as u64;
+
 impl Header {
+    const ENCODING_SHIFT: u32 = 4;
+    const FLAGS_SHIFT: u32 = 8;
+    const CLOCK_SHIFT: u32 = 16;
+    const KEY_LEN_SHIFT: u32 = 32;
+    const VALUE_LEN_SHIFT: u32 = 48;
+
     #[inline(always)]
     #[must_use]
     pub const fn pack(self) -> u64 {
         (self.kind as u64)
-            | (self.encoding as u64) << 4
-            | (self.flags as u64) << 8
-            | (self.clock as u64) << 16
-            | (self.key_len as u64) << 32
-            | (self.value_len as u64) << 48
+            | (self.encoding as u64) << Header::ENCODING_SHIFT
+            | (self.flags as u64) << Header::FLAGS_SHIFT
+            | (self.clock as u64) << Header::CLOCK_SHIFT
+            | (self.key_len as u64) << Header::KEY_LEN_SHIFT
+            | (self.value_len as u64) << Header::VALUE_LEN_SHIFT
     }
 
     #[inline(always)]
@@ -88,15 +97,15 @@ impl Header {
     pub const fn unpack(word: u64) -> Header {
         Header {
             kind: Type::String,
-            encoding: match (word >> 4) & 15 {
-                0 => Encoding::Raw,
-                1 => Encoding::Int,
+            encoding: match (word >> Header::ENCODING_SHIFT) & 15 {
+                RAW => Encoding::Raw,
+                INT => Encoding::Int,
                 _ => Encoding::Blob,
             },
-            flags: (word >> 8) as u8,
-            clock: (word >> 16) as u16,
-            key_len: (word >> 32) as u16,
-            value_len: (word >> 48) as u16,
+            flags: (word >> Header::FLAGS_SHIFT) as u8,
+            clock: (word >> Header::CLOCK_SHIFT) as u16,
+            key_len: (word >> Header::KEY_LEN_SHIFT) as u16,
+            value_len: (word >> Header::VALUE_LEN_SHIFT) as u16,
         }
     }
 
@@ -159,7 +168,8 @@ pub enum Value<'a> {
 #[derive(Clone, Copy)]
 pub struct Item<'a> {
     ptr: NonNull<u8>,
-    header: Header,
+    /// The packed header; the hot accessors cut out what they need.
+    word: u64,
     slab: PhantomData<&'a Slab>,
 }
 
@@ -172,19 +182,36 @@ impl<'a> Item<'a> {
         let ptr = slab.ptr(h);
         // SAFETY: a live item begins with its header (caller).
         let word = u64::from_le(unsafe { ptr.cast::<u64>().read() });
-        Item { ptr, header: Header::unpack(word), slab: PhantomData }
+        Item { ptr, word, slab: PhantomData }
     }
 
     #[inline(always)]
     #[must_use]
     pub fn header(&self) -> Header {
-        self.header
+        Header::unpack(self.word)
     }
 
     #[inline(always)]
     #[must_use]
     pub fn has_expiry(&self) -> bool {
-        self.header.flags & flag::EXPIRY != 0
+        self.word & (flag::EXPIRY as u64) << Header::FLAGS_SHIFT != 0
+    }
+
+    #[inline(always)]
+    fn has_key_blob(&self) -> bool {
+        self.word & (flag::KEY_BLOB as u64) << Header::FLAGS_SHIFT != 0
+    }
+
+    /// Bytes of the key's place.
+    #[inline(always)]
+    fn key_place_bytes(&self) -> usize {
+        (self.word >> Header::KEY_LEN_SHIFT) as usize & 0xffff
+    }
+
+    /// Where the key's place begins.
+    #[inline(always)]
+    fn key_offset(&self) -> usize {
+        HEADER_BYTES + usize::from(self.has_expiry()) * EXPIRY_BYTES
     }
 
     #[inline(always)]
@@ -196,13 +223,12 @@ impl<'a> Item<'a> {
 
     #[inline(always)]
     fn key_place(&self) -> &'a [u8] {
-        self.place(HEADER_BYTES + self.header.expiry_bytes(), usize::from(self.header.key_len))
+        self.place(self.key_offset(), self.key_place_bytes())
     }
 
     #[inline(always)]
     fn value_place(&self) -> &'a [u8] {
-        let offset = HEADER_BYTES + self.header.expiry_bytes() + usize::from(self.header.key_len);
-        self.place(offset, usize::from(self.header.value_len))
+        self.place(self.key_offset() + self.key_place_bytes(), (self.word >> Header::VALUE_LEN_SHIFT) as usize)
     }
 
     #[inline(always)]
@@ -221,10 +247,10 @@ impl<'a> Item<'a> {
     #[inline(always)]
     #[must_use]
     pub fn is_key(&self, slab: &Slab, key: Key<'_>) -> bool {
-        if self.header.flags & flag::KEY_BLOB != 0 {
+        if self.has_key_blob() {
             return self.is_blob_key(slab, key);
         }
-        usize::from(self.header.key_len) == key.bytes.len() && same_bytes(self.key_place(), key.bytes)
+        self.key_place_bytes() == key.bytes.len() && same_bytes(self.key_place(), key.bytes)
     }
 
     #[cold]
@@ -251,7 +277,7 @@ impl<'a> Item<'a> {
     #[inline]
     #[must_use]
     pub fn hash(&self, seed: u64) -> u64 {
-        if self.header.flags & flag::KEY_BLOB != 0 {
+        if self.has_key_blob() {
             return self.key_blob().1;
         }
         crate::base::hash::hash_key(seed, self.key_place())
@@ -260,17 +286,17 @@ impl<'a> Item<'a> {
     /// Length of the key in bytes.
     #[must_use]
     pub fn key_len(&self, slab: &Slab) -> usize {
-        if self.header.flags & flag::KEY_BLOB != 0 {
+        if self.has_key_blob() {
             return slab.blob_len(self.key_blob().0);
         }
-        usize::from(self.header.key_len)
+        self.key_place_bytes()
     }
 
     /// The key, if it lies in the item (it is at most [`KEY_INLINE_MAX`] bytes long).
     #[inline]
     #[must_use]
     pub fn inline_key(&self) -> Option<&'a [u8]> {
-        (self.header.flags & flag::KEY_BLOB == 0).then(|| self.key_place())
+        (!self.has_key_blob()).then(|| self.key_place())
     }
 
     /// Appends the key to `into`.
@@ -288,10 +314,10 @@ impl<'a> Item<'a> {
     #[must_use]
     pub fn value(&self) -> Value<'a> {
         let place = self.value_place();
-        match self.header.encoding {
-            Encoding::Raw => Value::Raw(place),
-            Encoding::Int => Value::Int(word_at(place).cast_signed()),
-            Encoding::Blob => Value::Blob(blob_at(place)),
+        match (self.word >> Header::ENCODING_SHIFT) & 15 {
+            RAW => Value::Raw(place),
+            INT => Value::Int(word_at(place).cast_signed()),
+            _ => Value::Blob(blob_at(place)),
         }
     }
 }
@@ -492,16 +518,25 @@ pub unsafe fn overwrite_value(slab: &mut Slab, h: Handle, mut header: Header, va
     }
 }
 
-/// Overwrites a raw value with one of the same length.
+/// Overwrites the value of a string with one of the same length, if it is raw and the item has no deadline. False: it is not so, nothing
+/// was done.
 ///
 /// # Safety
-/// `h` is a live item of `slab` with this header; `bytes` is as long as its value and does not lie in the chunk.
+/// `h` is a live item of `slab`; `bytes` does not lie in its chunk.
 #[inline(always)]
-pub unsafe fn overwrite_bytes(slab: &mut Slab, h: Handle, header: Header, bytes: &[u8]) {
-    debug_assert!(header.encoding == Encoding::Raw && usize::from(header.value_len) == bytes.len());
-    let offset = HEADER_BYTES + header.expiry_bytes() + usize::from(header.key_len);
-    // SAFETY: the value's place lies behind the key, `value_len` bytes long.
+pub unsafe fn overwrite_alike(slab: &mut Slab, h: Handle, bytes: &[u8]) -> bool {
+    /// Everything but the access clock, the key's length and the flag of a long key.
+    const MASK: u64 = 0xffff_0000_0000_00ff | (flag::EXPIRY as u64) << Header::FLAGS_SHIFT;
+    let plain = Type::String as u64 | RAW << Header::ENCODING_SHIFT | (bytes.len() as u64) << Header::VALUE_LEN_SHIFT;
+    // SAFETY: a live item (caller).
+    let item = unsafe { Item::at(slab, h) };
+    if item.word & MASK != plain || bytes.len() > CHUNK_BYTES_MAX {
+        return false;
+    }
+    let offset = HEADER_BYTES + item.key_place_bytes();
+    // SAFETY: the value's place lies behind the key and is as long as `bytes`.
     unsafe { copy_bytes(bytes, slab.ptr(h).as_ptr().add(offset)) }
+    true
 }
 
 /// Bytes of the item if its value became `value`.
@@ -548,12 +583,18 @@ pub unsafe fn copy_with_expiry(slab: &mut Slab, from: Handle, to: Handle, expiry
 ///
 /// # Safety
 /// `from` is a live item of `slab`; `to` is another chunk with room for the copy, that nobody reads; `value` lies in neither.
-pub unsafe fn copy_key_with_value(slab: &mut Slab, from: Handle, to: Handle, value: NewValue<'_>, expiry: Option<Expiry>) {
+pub unsafe fn copy_key_with_value(
+    slab: &mut Slab,
+    from: Handle,
+    to: Handle,
+    value: NewValue<'_>,
+    expiry: Option<Expiry>,
+) {
     // SAFETY: a live item (caller).
     let item = unsafe { Item::at(slab, from) };
-    let (clock, blob_key, key_ptr) = (item.header.clock, item.header.flags & flag::KEY_BLOB != 0, item.key_place().as_ptr());
+    let (clock, blob_key, key_ptr) = (item.header().clock, item.has_key_blob(), item.key_place().as_ptr());
     // SAFETY: the key's place lies in the chunk `from`, which `write` does not touch, as `to` is another one.
-    let place = unsafe { std::slice::from_raw_parts(key_ptr, usize::from(item.header.key_len)) };
+    let place = unsafe { std::slice::from_raw_parts(key_ptr, item.key_place_bytes()) };
     let key = if blob_key { NewKey::Blob(blob_at(place), word_at(&place[8..])) } else { NewKey::Inline(place) };
     // SAFETY: the caller's room; key and value lie outside of `to`.
     unsafe { write(slab, to, clock, key, value, expiry) }

@@ -84,6 +84,32 @@ impl Database {
     }
 }
 
+/// Says where keys of one database are to be looked for.
+#[derive(Clone, Copy)]
+pub struct Locator<'s> {
+    table: &'s Table,
+    slab: &'s Slab,
+    seed: u64,
+}
+
+impl Locator<'_> {
+    /// A key with its hash and its site, whose line is fetched.
+    #[inline(always)]
+    #[must_use]
+    pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        let hash = crate::base::hash::hash_key(self.seed, bytes);
+        Key { bytes, hash, site: self.table.site(self.slab, hash) }
+    }
+}
+
+impl Locator<'_> {
+    /// Brings the items that may be meant by a hash, from a site that was made a while ago.
+    #[inline(always)]
+    pub fn prefetch_items(&self, site: Site, hash: u64) {
+        self.table.prefetch_entries_at(self.slab, site, hash);
+    }
+}
+
 /// How the table asks for the hash of an item.
 #[derive(Clone, Copy)]
 struct ItemHash {
@@ -166,17 +192,11 @@ impl Shard {
         Key { bytes, hash: crate::base::hash::hash_key(self.seed, bytes), site: Site::NONE }
     }
 
-    /// Where the search for a hash begins; brings its bucket.
+    /// What a parser needs to say where keys of a database are.
     #[inline(always)]
     #[must_use]
-    pub fn site(&self, database: usize, hash: u64) -> Site {
-        self.databases[database].table.site(&self.slab, hash)
-    }
-
-    /// A hint that a hash will be looked up next: brings the items that may be meant.
-    #[inline(always)]
-    pub fn prefetch_items_at(&self, database: usize, site: Site, hash: u64) {
-        self.databases[database].table.prefetch_entries_at(&self.slab, site, hash);
+    pub fn locator(&self, database: usize) -> Locator<'_> {
+        Locator { table: &self.databases[database].table, slab: &self.slab, seed: self.seed }
     }
 
     /// A hint that `hash` will be looked up soon: brings its bucket.

@@ -69,16 +69,8 @@ impl Db<'_> {
     #[inline(always)]
     pub fn overwrite_alike(&mut self, key: Key<'_>, bytes: &[u8]) -> bool {
         let Some(found) = self.find(key) else { return false };
-        let header = self.item(found.handle).header();
-        let alike = header.kind == Type::String
-            && header.encoding == Encoding::Raw
-            && header.flags == 0
-            && usize::from(header.value_len) == bytes.len();
-        if alike {
-            // SAFETY: a live item whose value is as long as `bytes`, which came from outside of the chunk.
-            unsafe { item::overwrite_bytes(&mut self.shard.slab, found.handle, header, bytes) };
-        }
-        alike
+        // SAFETY: a live item; `bytes` came from outside of the slab.
+        unsafe { item::overwrite_alike(&mut self.shard.slab, found.handle, bytes) }
     }
 
     /// Writes a string, whatever was there before.
@@ -105,7 +97,13 @@ impl Db<'_> {
     }
 
     #[inline(never)]
-    fn set_slow(&mut self, key: Key<'_>, found: Option<Found>, value: NewValue<'_>, deadline: Deadline) -> Result<(), DbError> {
+    fn set_slow(
+        &mut self,
+        key: Key<'_>,
+        found: Option<Found>,
+        value: NewValue<'_>,
+        deadline: Deadline,
+    ) -> Result<(), DbError> {
         let value = match value {
             NewValue::Raw(bytes) => self.new_value(key, bytes)?,
             other => other,
@@ -126,7 +124,13 @@ impl Db<'_> {
     }
 
     /// Puts another value into an item that is there.
-    fn replace_value(&mut self, key: Key<'_>, found: Found, value: NewValue<'_>, deadline: Deadline) -> Result<(), DbError> {
+    fn replace_value(
+        &mut self,
+        key: Key<'_>,
+        found: Found,
+        value: NewValue<'_>,
+        deadline: Deadline,
+    ) -> Result<(), DbError> {
         let item = self.item(found.handle);
         let (header, old_expiry, old_value) = (item.header(), item.expiry(), item.value());
         let old_blob = if let Value::Blob(id) = old_value { Some(id) } else { None };
@@ -146,7 +150,8 @@ impl Db<'_> {
         } else {
             let slab = &mut self.shard.slab;
             let mut new_header = header;
-            new_header.flags = (header.flags & !item::flag::EXPIRY) | if expiry.is_some() { item::flag::EXPIRY } else { 0 };
+            new_header.flags =
+                (header.flags & !item::flag::EXPIRY) | if expiry.is_some() { item::flag::EXPIRY } else { 0 };
             let to = slab.alloc(item::bytes_with_value(new_header, &value), Kind::Item)?;
             // SAFETY: `to` is new and long enough; the key is read from the old item, which is another chunk.
             unsafe { item::copy_key_with_value(slab, found.handle, to, value, expiry) };

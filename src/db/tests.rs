@@ -213,8 +213,7 @@ impl World {
     /// A key as the pipeline makes it every other time, and as a command makes it for its further keys.
     fn key<'k>(&mut self, d: usize, bytes: &'k [u8]) -> Key<'k> {
         self.seeds += 1;
-        let key = self.shard.key(bytes);
-        if self.seeds.is_multiple_of(2) { key } else { Key { site: self.shard.site(d, key.hash), ..key } }
+        if self.seeds.is_multiple_of(2) { self.shard.key(bytes) } else { self.shard.locator(d).key(bytes) }
     }
 
     fn text(&mut self, len: usize) -> Vec<u8> {
@@ -405,13 +404,7 @@ impl World {
 
     fn batch(&mut self, d: usize, commands: &[(u32, Short)]) {
         let names: Vec<_> = commands.iter().map(|(n, _)| format!("fill:{n:011}").into_bytes()).collect();
-        let keys: Vec<_> = names
-            .iter()
-            .map(|name| {
-                let key = self.shard.key(name);
-                Key { site: self.shard.site(d, key.hash), ..key }
-            })
-            .collect();
+        let keys: Vec<_> = names.iter().map(|name| self.shard.locator(d).key(name)).collect();
         let value = self.text(30);
         let mut db = self.shard.db(d, self.now_ms);
         for (key, (_, command)) in keys.iter().zip(commands) {

@@ -43,11 +43,14 @@
 //!
 //! If the slab refuses a block for a *re-arm*, the entry is parked on the global heap and looked at every tick until there is room.
 mod chain;
+mod slots;
 #[cfg(test)]
 mod tests;
 
 use chain::{Blocks, Chain};
 use dolmen_slab::{AllocError, Slab};
+pub use slots::UNARMED;
+use slots::{GENERATION, LEVELS, Level, PARKED, Place, SLOTS, TICK_SHIFT, is_parked, shift_of, slot_of};
 use std::collections::VecDeque;
 
 /// Resolution: a deadline fires within one tick of its time.
@@ -55,109 +58,10 @@ pub const TICK_MS: u64 = 1 << TICK_SHIFT;
 /// Deadlines are kept in 48 bits; later ones are taken as this (the year 10889).
 pub const DEADLINE_MS_MAX: u64 = (1 << 48) - 1;
 
-const TICK_SHIFT: u32 = 4;
-const LEVELS: usize = 5;
-const SLOTS: usize = 256;
-/// Each level's slot is `1 << LEVEL_SHIFT` of the level below. One less than the 8 bits of a slot number: the overlap lets a slot be cascaded
-/// during the whole slot before it.
-const LEVEL_SHIFT: u32 = 7;
-const _: () = assert!(SLOTS == 2 << LEVEL_SHIFT);
-
 /// Entries of an upper slot cascaded in one tick at least, so that small slots are done at once.
 const CASCADE_MIN: u64 = 256;
 /// Stale entries always tolerated: a purge walks every slot, which must be worth it.
 const STALE_SLACK: u64 = 1024;
-
-/// Not armed.
-pub const UNARMED: u16 = 0;
-/// In the queue of entries for which the slab had no room: this, plus the bit `gen`.
-const PARKED: u16 = 7 << 9;
-
-/// The bit `gen` of a code.
-const GENERATION: u16 = 1 << 8;
-
-#[inline]
-fn is_parked(code: u16) -> bool {
-    code & !GENERATION == PARKED
-}
-
-/// What a code other than `UNARMED` and of parked entries says.
-///
-/// ```text
-///   15      12 11       9  8   7         0
-///  ┌──────────┬──────────┬───┬────────────┐
-///  │    0     │ level + 1│gen│    slot    │
-///  └──────────┴──────────┴───┴────────────┘
-/// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Place {
-    level: usize,
-    slot: usize,
-    generation: bool,
-}
-const _: () = assert!(LEVELS < 7 && SLOTS == 256);
-
-impl Place {
-    #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "level < 5 and slot < 256")]
-    fn pack(self) -> u16 {
-        debug_assert!(self.level < LEVELS && self.slot < SLOTS);
-        (self.level as u16 + 1) << 9 | u16::from(self.generation) << 8 | self.slot as u16
-    }
-
-    #[inline]
-    fn unpack(code: u16) -> Option<Place> {
-        let level = usize::from(code >> 9).checked_sub(1)?;
-        (level < LEVELS).then_some(Place { level, slot: usize::from(code & 0xff), generation: code & GENERATION != 0 })
-    }
-}
-
-/// 256 bits, one a slot.
-#[derive(Clone, Copy, Debug)]
-struct Bits([u64; SLOTS / 64]);
-
-impl Bits {
-    #[inline]
-    fn get(&self, i: usize) -> bool {
-        self.0[i / 64] >> (i % 64) & 1 != 0
-    }
-    #[inline]
-    fn set(&mut self, i: usize, on: bool) {
-        let mask = 1 << (i % 64);
-        if on { self.0[i / 64] |= mask } else { self.0[i / 64] &= !mask }
-    }
-    /// First set bit at or after `from`, not wrapping.
-    #[inline]
-    fn next(&self, from: usize) -> Option<usize> {
-        let mut word = from / 64;
-        let mut bits = *self.0.get(word)? & !0 << (from % 64);
-        while bits == 0 {
-            word += 1;
-            bits = *self.0.get(word)?;
-        }
-        Some(word * 64 + bits.trailing_zeros() as usize)
-    }
-    /// Distance from `from` to the first set bit at or after it, wrapping round.
-    #[inline]
-    fn distance(&self, from: usize) -> Option<u64> {
-        self.next(from).map(|i| i - from).or_else(|| self.next(0).map(|i| i + SLOTS - from)).map(|d| d as u64)
-    }
-}
-
-#[derive(Debug)]
-struct Level {
-    chains: [Chain; SLOTS],
-    /// Slots that hold an entry, in `chains` or in the chain set aside by a purge.
-    occupied: Bits,
-    /// The `gen` bit in the codes of the entries in `chains`.
-    generation: Bits,
-}
-
-impl Level {
-    fn new() -> Box<Level> {
-        Box::new(Level { chains: [Chain::EMPTY; SLOTS], occupied: Bits([0; 4]), generation: Bits([0; 4]) })
-    }
-}
 
 /// A purge under way.
 #[derive(Debug)]
@@ -194,15 +98,15 @@ impl<F: FnMut(&mut Slab, u32, u16, &mut Rearm<'_>)> Due for F {
 pub struct Rearm<'w> {
     wheel: &'w mut Wheel,
     hash32: u32,
-    /// Earliest tick allowed: never the one that is being fired.
-    floor_tick: u64,
 }
 
 impl Rearm<'_> {
     /// The item's new code. Cannot fail: without memory for a slot the entry is parked.
     #[inline]
     pub fn at(&mut self, slab: &mut Slab, deadline_ms: u64) -> u16 {
-        let tick = self.wheel.tick_of(deadline_ms).max(self.floor_tick);
+        // What is not due has a later tick anyway. If the owner keeps what is, it comes back with the next tick, whatever is to be caught up
+        // with till then.
+        let tick = self.wheel.tick_of(deadline_ms).max(self.wheel.now_tick() + 1);
         match self.wheel.insert(slab, self.hash32, tick) {
             Ok(code) => code,
             Err(_) => self.wheel.park(self.hash32),
@@ -349,7 +253,8 @@ impl Wheel {
     }
 
     /// Goes on to `now_ms` (unix) and fires what is due, at most `budget` entries. Whether more is due now; then call again in the next slice,
-    /// with whatever time it is. Costs a comparison when nothing is.
+    /// with whatever time it is. Costs a comparison when nothing is. To be called once a turn, after the clock was read and before anything is armed
+    /// by it: a deadline armed by a clock set back that the wheel has not seen yet may fire a tick late.
     #[inline]
     pub fn advance(&mut self, slab: &mut Slab, now_ms: u64, budget: usize, due: &mut impl Due) -> bool {
         let now_tick = self.observe(now_ms);
@@ -366,7 +271,13 @@ impl Wheel {
         let now_ms = now_ms.min(DEADLINE_MS_MAX);
         self.offset_ms += self.last_unix_ms.saturating_sub(now_ms);
         self.last_unix_ms = now_ms;
-        (now_ms + self.offset_ms) >> TICK_SHIFT
+        self.now_tick()
+    }
+
+    /// As of the last `advance`. `tick` is at most one later.
+    #[inline]
+    fn now_tick(&self) -> u64 {
+        (self.last_unix_ms + self.offset_ms) >> TICK_SHIFT
     }
 
     #[inline(never)]
@@ -384,10 +295,7 @@ impl Wheel {
             {
                 return true;
             }
-            // A cascade adds to this tick only what its owner has re-armed for the past; such an entry fires before time goes on.
-            if self.levels[0].as_ref().is_none_or(|l| !l.occupied.get(slot_of(self.tick))) {
-                self.tick = self.next_stop().min(now_tick + 1);
-            }
+            self.tick = self.next_stop().min(now_tick + 1);
         }
         if self.paced_tick != self.tick {
             self.pace();
@@ -473,8 +381,7 @@ impl Wheel {
             let Some(hash32) = self.parked.pop_front() else { break };
             *left -= 1;
             self.entries -= 1;
-            let floor_tick = self.tick;
-            due.fire(slab, hash32, self.parked_code ^ GENERATION, &mut Rearm { wheel: self, hash32, floor_tick });
+            due.fire(slab, hash32, self.parked_code ^ GENERATION, &mut Rearm { wheel: self, hash32 });
         }
         if self.parked.is_empty() {
             self.parked = VecDeque::new();
@@ -489,7 +396,6 @@ impl Wheel {
 
     /// Fires the entries of one slot. Whether it is empty now; if not, `left` has come to 0.
     fn fire_slot(&mut self, slab: &mut Slab, level: usize, slot: usize, left: &mut usize, due: &mut impl Due) -> bool {
-        let floor_tick = self.tick + u64::from(level == 0);
         let mut block_end = true;
         loop {
             let Some(l) = &mut self.levels[level] else { return true };
@@ -518,7 +424,7 @@ impl Wheel {
             *left -= 1;
             self.entries -= 1;
             let code = Place { level, slot, generation }.pack();
-            due.fire(slab, hash32, code, &mut Rearm { wheel: self, hash32, floor_tick });
+            due.fire(slab, hash32, code, &mut Rearm { wheel: self, hash32 });
         }
     }
 
@@ -666,18 +572,4 @@ impl Wheel {
         debug_assert!(self.entries == 0 && self.blocks.bytes() == 0);
         false
     }
-}
-
-/// Ticks a slot of this level, as a power of two.
-#[inline]
-fn shift_of(level: usize) -> u32 {
-    debug_assert!(level < LEVELS);
-    LEVEL_SHIFT * u32::try_from(level).unwrap_or_default()
-}
-
-/// Number of a slot on its level, from its number since the beginning of time.
-#[inline]
-#[expect(clippy::cast_possible_truncation, reason = "reduced to 8 bits")]
-fn slot_of(absolute: u64) -> usize {
-    (absolute % SLOTS as u64) as usize
 }

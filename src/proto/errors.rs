@@ -23,8 +23,8 @@ pub const EXPIRE_GT_AND_LT: &str = "ERR GT and LT options at the same time are n
 pub const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 pub const NOAUTH: &str = "NOAUTH Authentication required.";
 /// HELLO without AUTH on a connection that needs one.
-pub const NOAUTH_HELLO: &str = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
-     <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time";
+pub const NOAUTH_HELLO: &str = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> \
+     <pass> option can be used to authenticate the client and select the RESP protocol version at the same time";
 pub const WRONGPASS: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 pub const AUTH_WITHOUT_PASSWORD: &str = "ERR AUTH <password> called without any password configured for the default user. Are you sure \
      your configuration is correct?";

@@ -103,26 +103,36 @@ pub fn parse<'a: 'b, 'b>(
             None => return Ok(Parsed::Incomplete),
         },
     };
-    arguments(buf, next, count, limits, args)
+    arguments(buf, next, count, None, limits, args)
 }
 
-/// Parses the `count` arguments that begin at `next`, and appends them.
+/// Parses the arguments that begin at `next`, and appends them. There are `count` of them, with the one that is known already.
 #[inline(always)]
 fn arguments<'a: 'b, 'b>(
     buf: &'b [u8],
     next: usize,
     count: usize,
+    known: Option<&'b [u8]>,
     limits: &Limits,
     args: &mut ArenaVec<'a, &'b [u8]>,
 ) -> Result<Parsed, ProtocolError> {
     let held = args.len();
     if args.capacity() - held < count {
-        grow(args, count, buf.len() - next);
+        grow(args, count, buf.len() - next + ARG_MIN_BYTES);
     }
     // SAFETY: `held` elements are within the allocation.
     let mut free = unsafe { args.as_mut_ptr().add(held) };
     let mut at = next;
-    for _ in 0..count {
+    let mut left = count;
+    if let Some(name) = known {
+        // SAFETY: there is room for `count` arguments, or for as many as the rest of the buffer and this one can be; `count` is not 0.
+        unsafe {
+            free.write(name);
+            free = free.add(1);
+        }
+        left -= 1;
+    }
+    for _ in 0..left {
         let Header { value: bytes, next } = match short_header(buf, at, b'$') {
             Some(header) => header,
             None => match longer_bulk_header(buf, at, limits)? {
@@ -188,13 +198,21 @@ impl Opening {
         Opening { words: [words[0] & masks[0], words[1] & masks[1]], masks, bytes, count }
     }
 
+    /// Arguments of such a request, its name included; 0 for the default.
+    #[inline]
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
     /// Does the request at `pos` begin like this?
     #[inline(always)]
     #[must_use]
-    pub fn is_at(&self, buf: &[u8], pos: usize) -> bool {
+    fn is_at(&self, buf: &[u8], pos: usize) -> bool {
         let Some(window) = buf.get(pos..pos + OPENING_MAX_BYTES).and_then(|b| b.first_chunk()) else { return false };
         let words = words_of(window);
-        ((words[0] & self.masks[0]) ^ self.words[0]) | ((words[1] & self.masks[1]) ^ self.words[1]) == 0 && self.bytes > 0
+        ((words[0] & self.masks[0]) ^ self.words[0]) | ((words[1] & self.masks[1]) ^ self.words[1]) == 0
+            && self.bytes > 0
     }
 }
 
@@ -210,7 +228,7 @@ fn words_of(window: &[u8; OPENING_MAX_BYTES]) -> [u64; 2] {
 /// # Errors
 /// As `parse`.
 #[inline(always)]
-pub fn parse_opened<'a: 'b, 'b>(
+fn parse_opened<'a: 'b, 'b>(
     buf: &'b [u8],
     pos: usize,
     opening: &Opening,
@@ -218,14 +236,25 @@ pub fn parse_opened<'a: 'b, 'b>(
     args: &mut ArenaVec<'a, &'b [u8]>,
 ) -> Result<Parsed, ProtocolError> {
     debug_assert!(opening.is_at(buf, pos));
-    let held = args.len();
     let next = pos + opening.bytes;
-    args.push(&buf[pos + NAME_AT..next - 2]);
-    let parsed = arguments(buf, next, opening.count - 1, limits, args);
-    if !matches!(parsed, Ok(Parsed::Request { .. })) {
-        args.truncate(held);
-    }
-    parsed
+    // SAFETY: `is_at` compared OPENING_MAX_BYTES bytes from `pos` on, so they lie in `buf`; `opening.bytes` is NAME_AT + 3 to that.
+    let name = unsafe { buf.get_unchecked(pos + NAME_AT..next - 2) };
+    arguments(buf, next, opening.count, Some(name), limits, args)
+}
+
+/// As [`parse`], if the request begins with `opening`; `None` if not.
+///
+/// # Errors
+/// As `parse`.
+#[inline(always)]
+pub fn parse_alike<'a: 'b, 'b>(
+    buf: &'b [u8],
+    pos: usize,
+    opening: &Opening,
+    limits: &Limits,
+    args: &mut ArenaVec<'a, &'b [u8]>,
+) -> Option<Result<Parsed, ProtocolError>> {
+    opening.is_at(buf, pos).then(|| parse_opened(buf, pos, opening, limits, args))
 }
 
 /// Makes room for `count` more arguments, but for no more than `rest_bytes` of input can hold.

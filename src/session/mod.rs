@@ -9,19 +9,20 @@
 //! ```
 //! Invariant: `backlog` is not empty only while `state` is not `Ready`; input comes only while it is.
 
+mod parse;
+
 use crate::base::out::Out;
 use crate::cmd::client::gate;
 use crate::cmd::ctx::{Budget, Task};
 use crate::exec::{End, Engine, Request};
 use crate::net::Flow;
 use crate::proto::carry::Carry;
-use crate::proto::resp::{self, Limits, Opening, Parsed, ProtocolError};
+use crate::proto::resp::{Limits, ProtocolError};
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 use dolmen_slab::BlobId;
+use parse::Stop;
 
-/// Requests of one batch: their buckets must still be cached when they run.
-const BATCH_MAX: usize = 128;
 /// A value at least this long is received in place; what lies in an item is shorter.
 const SINK_MIN_BYTES: usize = 16 * 1024;
 
@@ -66,14 +67,6 @@ pub enum Turn {
     Parked,
     /// It is ready for input, or over: as `Flow` says.
     Flow(Flow),
-}
-
-/// Why parsing of a window stopped.
-enum Stop {
-    WindowEmpty,
-    BatchFull,
-    Cut,
-    Error(ProtocolError),
 }
 
 impl Session {
@@ -149,10 +142,10 @@ impl Session {
                 }
                 continue;
             }
-            let mut args = ArenaVec::new_in(arena);
-            let mut requests = ArenaVec::with_capacity_in(BATCH_MAX.min((bytes.len() - at) / 14 + 1), arena);
             let start = at;
-            let stop = parse_batch(engine, me, bytes, &mut at, &mut args, &mut requests);
+            let mut args = ArenaVec::new_in(arena);
+            let mut requests = ArenaVec::with_capacity_in(parse::batch_capacity(bytes.len() - at), arena);
+            let stop = parse::batch(engine, me, bytes, &mut at, &mut args, &mut requests);
             if !requests.is_empty() {
                 let end = engine.run(me, &requests, &args, out);
                 if let Some(flow) = self.after_batch(end, start, &requests, bytes) {
@@ -341,54 +334,4 @@ impl Session {
             engine.shard.blob_release(sink.blob);
         }
     }
-}
-
-/// Parses requests of a window until it is used up, a batch is full, or something else must happen first.
-#[inline]
-fn parse_batch<'a: 'b, 'b>(
-    engine: &Engine,
-    me: u32,
-    bytes: &'b [u8],
-    at: &mut usize,
-    args: &mut ArenaVec<'a, &'b [u8]>,
-    requests: &mut ArenaVec<'a, Request>,
-) -> Stop {
-    let limits = Session::limits(engine, me);
-    let database = engine.clients.get(me).database as usize;
-    let mut opening = Opening::default();
-    let mut row = None;
-    while *at < bytes.len() {
-        if requests.len() == BATCH_MAX {
-            return Stop::BatchFull;
-        }
-        let first = args.len();
-        let alike = opening.is_at(bytes, *at);
-        let parsed = if alike {
-            resp::parse_opened(bytes, *at, &opening, &limits, args)
-        } else {
-            resp::parse(bytes, *at, &limits, args)
-        };
-        match parsed {
-            Ok(Parsed::Request { end }) => {
-                let argv = &args[first..];
-                if !alike {
-                    if argv.is_empty() {
-                        *at = end;
-                        continue;
-                    }
-                    row = engine.commands.find(argv[0]);
-                    opening = Opening::of(bytes, *at, argv[0], argv.len());
-                }
-                *at = end;
-                let request = engine.request(database, row, argv, first, end);
-                requests.push(request);
-                if request.row.is_some_and(|row| row.flags.contains(crate::cmd::spec::Flags::ENDS_BATCH)) {
-                    return Stop::BatchFull;
-                }
-            }
-            Ok(Parsed::Incomplete) => return Stop::Cut,
-            Err(error) => return Stop::Error(error),
-        }
-    }
-    Stop::WindowEmpty
 }

@@ -41,9 +41,9 @@ use directory::Directory;
 use dolmen_slab::{AllocError, Handle, Slab};
 use drain::Doomed;
 use growth::{Queue, low_limit, soft_limit};
-pub use raw::Slot;
-pub use site::Site;
+pub use raw::{Home, Slot};
 use raw::{tag_of, top};
+pub use site::Site;
 
 /// What a table must know of the entries its handles point to.
 pub trait Entries {

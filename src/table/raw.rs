@@ -429,7 +429,7 @@ impl Segment {
 }
 
 /// What the home bucket tells of a search.
-pub(super) enum Home {
+pub enum Home {
     Found(Slot),
     Absent,
     /// Not here, but entries of this home lie further on.
@@ -439,7 +439,7 @@ pub(super) enum Home {
 /// Searches the home bucket only. `line` is a bucket of a live segment: it came from `Segment::home_line`, and no segment was allocated or
 /// freed since (`Directory::epoch`).
 #[inline(always)]
-pub(super) fn find_home(slab: &Slab, line: Handle, prefix: u32, eq: impl Fn(Handle) -> bool) -> Home {
+pub(super) fn find_home(slab: &Slab, line: Handle, prefix: u32, mut eq: impl FnMut(Handle) -> bool) -> Home {
     let at: NonNull<Bucket> = slab.ptr(line).cast();
     // SAFETY: a live bucket (see above); `eq` sees no bucket, and the table is borrowed.
     let bucket = unsafe { at.as_ref() };

@@ -1,11 +1,11 @@
 //! Where the search for a hash begins, kept between the stages of a batch: while parsing, the site is made and its line fetched; then the
 //! entries it names are fetched; then the command looks up, without walking the directory a second and third time.
 //!
-//! A site is a hint for prefetching whatever happens to the table, and good for `find_from` as long as `epoch` has not changed: it counts
+//! A site is a hint for prefetching whatever happens to the table, and good for `find_home` as long as `epoch` has not changed: it counts
 //! every allocation and release of a segment, hence every rewrite.
 
-use super::raw::{self, top};
-use super::{Slot, Table};
+use super::Table;
+use super::raw::{self, Home, top};
 use dolmen_slab::{Handle, Slab};
 
 /// The home bucket of a hash, as an address in the slab.
@@ -59,20 +59,13 @@ impl Table {
         }
     }
 
-    /// `find`, from a site made for this hash at the current epoch.
+    /// The first step of `find`, from a site made for this hash at the current epoch: looks at the home bucket only.
     #[inline(always)]
-    pub fn find_from(&self, slab: &Slab, site: Site, hash: u64, eq: impl Fn(Handle) -> bool + Copy) -> Option<Slot> {
+    pub fn find_home(&self, slab: &Slab, site: Site, hash: u64, eq: impl FnMut(Handle) -> bool) -> Home {
         debug_assert!(!site.is_none());
         match raw::find_home(slab, site.0, top(hash), eq) {
-            raw::Home::Found(slot) => Some(slot.stamped(self.stamp())),
-            raw::Home::Absent => None,
-            raw::Home::Elsewhere => self.find_elsewhere(slab, hash, eq),
+            Home::Found(slot) => Home::Found(slot.stamped(self.stamp())),
+            other => other,
         }
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn find_elsewhere(&self, slab: &Slab, hash: u64, eq: impl Fn(Handle) -> bool) -> Option<Slot> {
-        self.find(slab, hash, eq)
     }
 }

@@ -165,7 +165,10 @@ impl State {
         Self::account(&mut self.engine, conn.index, &slot.session, out);
         let hard = self.engine.config.client_output_buffer_limits.normal.hard_bytes;
         if hard > 0 && out.queued() as u64 > hard {
-            log::warn!("Client id={} closed for overcoming of output buffer limits.", self.engine.clients.get(conn.index).id);
+            log::warn!(
+                "Client id={} closed for overcoming of output buffer limits.",
+                self.engine.clients.get(conn.index).id
+            );
             return Flow::Abort;
         }
         flow
@@ -269,7 +272,9 @@ impl Handler for State {
 
     fn sent(&mut self, conn: ConnId, _queued: usize, out: &mut Out) {
         let Some(slot) = self.sessions.get(conn.index) else { return };
-        if out.queued() < crate::cmd::many::OUT_HIGH_BYTES / 4 && (slot.session.is_full() || slot.session.is_suspended()) {
+        if out.queued() < crate::cmd::many::OUT_HIGH_BYTES / 4
+            && (slot.session.is_full() || slot.session.is_suspended())
+        {
             self.ready.push_back(conn);
         }
         Self::account(&mut self.engine, conn.index, &slot.session, out);

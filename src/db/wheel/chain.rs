@@ -17,7 +17,8 @@ use dolmen_slab::{AllocError, Handle, Kind, Slab};
 use std::ptr::NonNull;
 
 pub(super) const BLOCK_BYTES: usize = 64;
-pub(super) const PER_BLOCK: usize = 15;
+pub(super) const PER_BLOCK: usize = ENTRIES as usize;
+const ENTRIES: u32 = 15;
 
 #[repr(C)]
 struct Block {
@@ -128,15 +129,21 @@ impl Chain {
         self.len == 0
     }
 
+    /// Where in the head block the next push goes, if it is not 0 (then in a new one).
+    #[inline]
+    fn place(&self) -> usize {
+        self.len as usize % PER_BLOCK
+    }
+
     /// Whether the next push takes a block.
     #[inline]
     pub(super) fn is_full(&self) -> bool {
-        self.len as usize % PER_BLOCK == 0
+        self.place() == 0
     }
 
     #[inline]
     pub(super) fn push(&mut self, slab: &mut Slab, blocks: &mut Blocks, hash32: u32) -> Result<(), AllocError> {
-        let place = self.len as usize % PER_BLOCK;
+        let place = self.place();
         if place == 0 {
             self.grow(slab, blocks)?;
         }
@@ -149,7 +156,7 @@ impl Chain {
 
     #[cold]
     fn grow(&mut self, slab: &mut Slab, blocks: &mut Blocks) -> Result<(), AllocError> {
-        if self.len > u32::MAX - u32::try_from(PER_BLOCK).unwrap_or(u32::MAX) {
+        if self.len > u32::MAX - ENTRIES {
             return Err(AllocError { requested_bytes: BLOCK_BYTES });
         }
         let block = blocks.alloc(slab)?;
@@ -163,7 +170,7 @@ impl Chain {
     #[inline]
     pub(super) fn pop(&mut self, slab: &mut Slab, blocks: &mut Blocks) -> Option<u32> {
         self.len = self.len.checked_sub(1)?;
-        let place = self.len as usize % PER_BLOCK;
+        let place = self.place();
         // SAFETY: the chain had an entry, so `head` is a live, initialised block of this slab (module's invariant).
         let block = unsafe { blocks.at(slab, self.head).as_ref() };
         let (hash32, next) = (block.hashes[place], Handle::from_bits(block.next));
@@ -176,15 +183,15 @@ impl Chain {
 
     /// Frees the head block with all its entries; how many they were.
     pub(super) fn pop_block(&mut self, slab: &mut Slab, blocks: &mut Blocks) -> u32 {
-        if self.len == 0 {
-            return 0;
+        let mut entries = 0;
+        if self.len > 0 {
+            // SAFETY: as in `pop`.
+            let next = Handle::from_bits(unsafe { blocks.at(slab, self.head).as_ref() }.next);
+            let emptied = std::mem::replace(&mut self.head, next);
+            blocks.free(slab, emptied);
+            entries = (self.len - 1) % ENTRIES + 1;
+            self.len -= entries;
         }
-        // SAFETY: as in `pop`.
-        let next = Handle::from_bits(unsafe { blocks.at(slab, self.head).as_ref() }.next);
-        let emptied = std::mem::replace(&mut self.head, next);
-        blocks.free(slab, emptied);
-        let entries = self.len - (self.len - 1) / PER_BLOCK as u32 * PER_BLOCK as u32;
-        self.len -= entries;
         entries
     }
 

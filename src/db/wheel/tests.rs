@@ -354,7 +354,7 @@ fn codes_pack_and_unpack() {
 fn bits_find_the_next() {
     let mut rng = Rng::seeded(5);
     for _ in 0..200 {
-        let mut bits = Bits([0; 4]);
+        let mut bits = slots::Bits::EMPTY;
         let set: Vec<usize> = (0..rng.below(4)).map(|_| slot_of(rng.next_u64())).collect();
         set.iter().for_each(|&i| bits.set(i, true));
         for from in 0..SLOTS {
@@ -469,6 +469,29 @@ fn the_clock_set_back() {
     assert!(w.owner.items.is_empty());
 }
 
+/// An owner may keep what has expired (a replica waits for its primary): looked at once a tick, not in a loop.
+#[test]
+fn re_armed_for_the_past() {
+    let (mut slab, mut wheel) = (slab(1 << 20), Wheel::new(START_MS));
+    let mut code = wheel.arm(&mut slab, 7, START_MS + 100_000, UNARMED).unwrap();
+    let mut visits = 0;
+    for step in 1..=100 {
+        let now_ms = START_MS + 200_000 + step * TICK_MS;
+        let before = visits;
+        let more =
+            wheel.advance(&mut slab, now_ms, 50, &mut |slab: &mut Slab, _: u32, fired: u16, rearm: &mut Rearm<'_>| {
+                assert_eq!(fired, code);
+                code = rearm.at(slab, START_MS);
+                assert_ne!(fired, code);
+                visits += 1;
+            });
+        assert!(!more);
+        // The first lands on level 1, since the wheel still stands far behind, and is cascaded at once.
+        assert_eq!(visits, before + if step == 1 { 2 } else { 1 });
+        assert_eq!((wheel.entries(), wheel.next_due_ms().unwrap() > now_ms), (1, true));
+    }
+}
+
 /// No memory for slots: arming says so, re-arming goes on, every expiry happens in time.
 #[test]
 fn without_memory_nothing_is_lost() {
@@ -485,7 +508,7 @@ fn without_memory_nothing_is_lost() {
         w.at(w.wheel.next_due_ms().unwrap());
         w.catch_up(50);
         parked_most = parked_most.max(w.wheel.parked.len());
-        if w.wheel.tick % 64 == 0 {
+        if w.wheel.tick.is_multiple_of(64) {
             w.check();
             // Neither does a purge lose anything then.
             while w.purge(100) {}
