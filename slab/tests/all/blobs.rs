@@ -73,7 +73,7 @@ fn assert_ref(reference: &BlobRef, expected: &[u8]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
     fn programs_agree_with_vectors(ops in ops()) {
@@ -227,7 +227,7 @@ fn a_hint_is_met_exactly_and_growth_stays_in_proportion() {
         slab.blob_release(id);
     }
     let id = slab.blob_new(0).unwrap();
-    for step in 0..40_000u32 {
+    for step in 0..10_000u32 {
         slab.blob_append(id, &step.to_le_bytes().repeat(16)).unwrap();
         let (len, held) = (slab.blob_len(id), usize::try_from(slab.blob_bytes(id)).unwrap());
         assert!(held <= len + len * 6 / 10 + 2 * 16384, "{len}: {held}");
@@ -299,8 +299,10 @@ fn threads_read_while_the_owner_appends_overwrites_and_frees() {
                 for (reference, byte) in receiver {
                     let copy = reference.clone();
                     drop(reference);
+                    let expected = vec![byte; SEGMENT_BYTES];
                     for index in 0..copy.segments() {
-                        assert!(copy.segment(index).iter().all(|&found| found == byte));
+                        let found = copy.segment(index);
+                        assert!(found == &expected[..found.len()]);
                     }
                     seen += copy.len();
                 }
@@ -311,7 +313,7 @@ fn threads_read_while_the_owner_appends_overwrites_and_frees() {
         .unzip();
     let mut blobs: Vec<(BlobId, u8)> = Vec::new();
     let mut sent = 0;
-    for step in 0..2000 {
+    for step in 0..1000 {
         let byte = u8::try_from(step % 251).unwrap();
         if blobs.len() < 8 {
             let len = 20_000 + choices.below(400_000);
