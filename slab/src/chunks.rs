@@ -19,6 +19,7 @@ use std::ptr::NonNull;
 use crate::class::{self, CLASSES, Class, UNIT_BYTES};
 use crate::handle::{Handle, Kind};
 use crate::list::List;
+use crate::poison;
 use crate::region::{Commit, Mapping, PAGE_BYTES, Table};
 use crate::span::{self, BITMAP_WORDS, SPAN_BYTES, SPAN_UNITS, SPAN_UNITS_LOG2, SpanMeta, State};
 
@@ -215,6 +216,8 @@ impl Chunks {
         heap.live += 1;
         self.used_bytes += u64::from(heap.bytes);
         let handle = Handle::from_bits(heap.first + bit * heap.units);
+        let bytes = heap.bytes as usize;
+        poison::unpoison(self.ptr(handle), bytes);
         if cfg!(debug_assertions) {
             self.scribble(handle, 0xA5);
         }
@@ -268,7 +271,7 @@ impl Chunks {
         unsafe { self.ptr(handle).write_bytes(byte, bytes) };
     }
 
-    /// As [`Chunks::free`], after overwriting the chunk in debug builds.
+    /// As [`Chunks::free`], with the chunk overwritten in debug builds, and poisoned for AddressSanitizer.
     ///
     /// # Safety
     /// As for [`Chunks::free`].
@@ -279,6 +282,9 @@ impl Chunks {
         }
         // SAFETY: the caller's promise.
         unsafe { self.free(handle) }
+        if cfg!(slab_asan) {
+            poison::poison(self.ptr(handle), self.chunk_bytes(handle));
+        }
     }
 
     /// Chunk size of the span that a handle points into.
@@ -440,6 +446,7 @@ impl Chunks {
 
     /// Makes an unused span one of the heap.
     fn open(&mut self, heap: usize, span: u32) {
+        poison::poison(self.ptr(Handle::from_bits(span << SPAN_UNITS_LOG2)), SPAN_BYTES);
         let Heap { bytes, capacity, ref mut spans, ref mut fronted, .. } = self.heaps[heap];
         let meta = &mut self.metas[span as usize];
         debug_assert!(meta.live == 0 && matches!(meta.state, State::Clean | State::Empty));
@@ -474,6 +481,13 @@ impl Chunks {
     /// Bytes of metadata in use, without the struct itself.
     pub(crate) fn overhead_bytes(&self) -> usize {
         self.live.used_bytes() + self.metas.used_bytes() + size_of_val(&*self.bins)
+    }
+}
+
+impl Drop for Chunks {
+    fn drop(&mut self) {
+        // The addresses may serve others.
+        poison::unpoison(self.region.base(), self.metas.len() * SPAN_BYTES);
     }
 }
 

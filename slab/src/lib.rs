@@ -95,10 +95,11 @@
 //! chunks    heaps: alloc, free ─┐          blobs     ids, growth, copy-on-write, deferred frees
 //! evacuate  victims             ├─ span    body      versions of contents, BlobRef
 //! release   decay, clock       ─┘  class   extents   classes of pages, reuse, release
-//! region    reserve, commit, discard; list  links by number
+//! region    reserve, commit, discard       list    links by number           poison  for AddressSanitizer
 //! ```
 //!
-//! Debug builds overwrite chunks when they are handed out and when they are freed, so that uses of uninitialised or stale memory show.
+//! Debug builds overwrite chunks when they are handed out and when they are freed, so that uses of uninitialised or stale memory show; under
+//! AddressSanitizer free memory is poisoned, so that they are reported.
 
 mod blobs;
 mod body;
@@ -109,6 +110,7 @@ mod evacuate;
 mod extents;
 mod handle;
 mod list;
+mod poison;
 mod region;
 mod release;
 mod slab;
