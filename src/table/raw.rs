@@ -120,6 +120,35 @@ impl Bucket {
     }
 }
 
+/// Where a bucket was when this was made: a hint for prefetches, allowed to be stale.
+#[derive(Clone, Copy, Debug)]
+pub struct Line(Handle);
+
+impl Line {
+    pub(super) const NONE: Line = Line(Handle::NULL);
+
+    #[inline(always)]
+    pub(super) fn prefetch(self, slab: &Slab) {
+        slab.prefetch(self.0);
+    }
+
+    /// Prefetches the entries here that have the tag of `prefix`.
+    #[inline(always)]
+    pub(super) fn prefetch_entries(self, slab: &Slab, prefix: u32) {
+        if self.0.is_null() {
+            return;
+        }
+        let at = slab.ptr(self.0).cast::<Bucket>();
+        // SAFETY: a line that is not NONE was made of a live segment of this slab, so it is 64-byte aligned, inside the region, and was
+        // committed; the slab never takes that back while it lives (freed memory stays readable, with any content). Any bytes
+        // are a `Bucket`, and what is read is used for hints only. `&Slab` keeps writers away.
+        let bucket = unsafe { at.as_ref() };
+        for slot in bucket.group().matches(tag_of(prefix)) {
+            slab.prefetch(bucket.handle(slot));
+        }
+    }
+}
+
 /// Where an entry lies. Valid until the next insert, remove, maintain or drain of its table.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
@@ -312,10 +341,10 @@ impl Segment {
         start + position.div_ceil(1 << self.depth)
     }
 
-    /// Handle whose address is the home bucket of `prefix`; for prefetches.
+    /// The home bucket of `prefix`, for prefetches.
     #[inline(always)]
-    pub(super) fn home_line(self, prefix: u32) -> Handle {
-        Handle::from_bits(self.handle.bits().wrapping_add(self.home(prefix) * BUCKET_UNITS))
+    pub(super) fn home_line(self, prefix: u32) -> Line {
+        Line(Handle::from_bits(self.handle.bits() + self.home(prefix) * BUCKET_UNITS))
     }
 
     #[inline(always)]

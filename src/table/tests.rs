@@ -533,14 +533,32 @@ fn eviction_bits_follow_their_entry() {
 }
 
 #[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "a slot was kept across a change")]
+fn debug_builds_notice_a_stale_slot() {
+    let mut pair = Pair::new(4);
+    let handle = pair.insert(1).unwrap();
+    let slot = pair.table.find_handle(&pair.slab, 1, handle).unwrap();
+    pair.insert(2).unwrap();
+    pair.table.replace(slot, handle);
+}
+
+#[test]
 fn prefetches_are_only_hints() {
     let mut pair = Pair::new(4);
-    pair.table.prefetch(&pair.slab, 1);
+    let none = pair.table.prefetch(&pair.slab, 1);
+    Table::prefetch_entries_at(&pair.slab, none, 1);
     pair.table.prefetch_entries(&pair.slab, 1);
+    let mut lines = Vec::new();
     for n in 0..5_000 {
         pair.insert(mix(n)).unwrap();
-        pair.table.prefetch(&pair.slab, mix(n ^ 1));
+        lines.push((pair.table.prefetch(&pair.slab, mix(n ^ 1)), mix(n ^ 1)));
         pair.table.prefetch_entries(&pair.slab, mix(n ^ 1));
+    }
+    pair.verify();
+    // Most are stale by now.
+    for (line, hash) in lines {
+        Table::prefetch_entries_at(&pair.slab, line, hash);
     }
     pair.verify();
 }
