@@ -176,7 +176,7 @@ impl Table {
         }
     }
 
-    /// The part of an insert that is not the common case: the home bucket is full, the segment is due for growth, or there is none yet.
+    /// The part of an insert that is not the common case: the segment is due for growth, or there is none yet.
     #[inline(never)]
     pub(super) fn insert_slow(
         &mut self,

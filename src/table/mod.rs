@@ -177,8 +177,8 @@ impl Table {
         self.restamp();
         if let Some(place) = self.directory.locate(slab, prefix)
             && place.segment.count + 1 < soft_limit(place.segment.buckets())
-            && let Some(slot) = place.segment.put_home(slab, prefix, h)
         {
+            let slot = place.segment.put(slab, prefix, h, 0);
             place.page.count_up(slab, place.first);
             self.len += 1;
             return Ok(slot.stamped(self.stamp()));
