@@ -90,7 +90,7 @@ impl Table {
         self.len == 0
     }
 
-    /// Bytes of segments, pages and root. The root is on the heap (8 bytes for some 700,000 entries), all else in the slab.
+    /// Bytes of segments, pages and root. The root is on the heap (8 bytes for some 400,000 entries), all else in the slab.
     pub fn table_bytes(&self) -> usize {
         self.directory.bytes()
     }
@@ -114,7 +114,7 @@ impl Table {
         }
     }
 
-    /// The same, without looking the bucket up again (17 instructions for 40). The table may have changed since `prefetch` returned
+    /// The same, without looking the bucket up again: half the instructions. The table may have changed since `prefetch` returned
     /// `line`, which then fetches the wrong lines or none; the slab must be the same.
     #[inline]
     pub fn prefetch_entries_at(slab: &Slab, line: Line, hash: u64) {
