@@ -68,12 +68,11 @@ fn miss(filled: Filled) -> Filled {
 #[library_benchmark]
 #[bench::batch(filled(ENTRIES, 10_000))]
 fn prefetch(filled: Filled) -> Filled {
-    let mut lines = Vec::with_capacity(filled.batch.len());
     for &(hash, _) in &filled.batch {
-        lines.push(filled.table.prefetch(&filled.slab, hash));
+        filled.table.prefetch(&filled.slab, hash);
     }
-    for (&(hash, _), &line) in filled.batch.iter().zip(&lines) {
-        Table::prefetch_entries_at(&filled.slab, line, hash);
+    for &(hash, _) in &filled.batch {
+        filled.table.prefetch_entries(&filled.slab, hash);
     }
     filled
 }

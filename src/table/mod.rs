@@ -40,8 +40,8 @@ use directory::Directory;
 use dolmen_slab::{AllocError, Handle, Slab};
 use drain::Doomed;
 use growth::{Queue, low_limit, soft_limit};
-use raw::top;
-pub use raw::{Line, Slot};
+pub use raw::Slot;
+use raw::{tag_of, top};
 
 /// What a table must know of the entries its handles point to.
 pub trait Entries {
@@ -95,14 +95,13 @@ impl Table {
         self.directory.bytes()
     }
 
-    /// Fetches the line that `find` will look at first, and says which it is, for `prefetch_entries_at`.
+    /// Fetches the line that `find` will look at first.
     #[inline]
-    pub fn prefetch(&self, slab: &Slab, hash: u64) -> Line {
+    pub fn prefetch(&self, slab: &Slab, hash: u64) {
         let prefix = top(hash);
-        let Some(segment) = self.directory.segment(slab, prefix) else { return Line::NONE };
-        let line = segment.home_line(prefix);
-        line.prefetch(slab);
-        line
+        if let Some(segment) = self.directory.segment(slab, prefix) {
+            slab.prefetch(segment.home_line(prefix));
+        }
     }
 
     /// Fetches the entries that `find` will likely look at: those in the home bucket with this tag. For when `prefetch` has had its time.
@@ -110,15 +109,11 @@ impl Table {
     pub fn prefetch_entries(&self, slab: &Slab, hash: u64) {
         let prefix = top(hash);
         if let Some(segment) = self.directory.segment(slab, prefix) {
-            segment.home_line(prefix).prefetch_entries(slab, prefix);
+            let bucket = segment.bucket(slab, segment.home(prefix));
+            for slot in bucket.group().matches(tag_of(prefix)) {
+                slab.prefetch(bucket.handle(slot));
+            }
         }
-    }
-
-    /// The same, without looking the bucket up again: half the instructions. The table may have changed since `prefetch` returned
-    /// `line`, which then fetches the wrong lines or none; the slab must be the same.
-    #[inline]
-    pub fn prefetch_entries_at(slab: &Slab, line: Line, hash: u64) {
-        line.prefetch_entries(slab, top(hash));
     }
 
     /// The entry that `eq` accepts, among those whose hash may be this one.

@@ -120,35 +120,6 @@ impl Bucket {
     }
 }
 
-/// Where a bucket was when this was made: a hint for prefetches, allowed to be stale.
-#[derive(Clone, Copy, Debug)]
-pub struct Line(Handle);
-
-impl Line {
-    pub(super) const NONE: Line = Line(Handle::NULL);
-
-    #[inline(always)]
-    pub(super) fn prefetch(self, slab: &Slab) {
-        slab.prefetch(self.0);
-    }
-
-    /// Prefetches the entries here that have the tag of `prefix`.
-    #[inline(always)]
-    pub(super) fn prefetch_entries(self, slab: &Slab, prefix: u32) {
-        if self.0.is_null() {
-            return;
-        }
-        let at = slab.ptr(self.0).cast::<Bucket>();
-        // SAFETY: a line that is not NONE was made of a live segment of this slab, so it is 64-byte aligned, inside the region, and was
-        // committed; the slab never takes that back while it lives (freed memory stays readable, with any content). Any bytes
-        // are a `Bucket`, and what is read is used for hints only. `&Slab` keeps writers away.
-        let bucket = unsafe { at.as_ref() };
-        for slot in bucket.group().matches(tag_of(prefix)) {
-            slab.prefetch(bucket.handle(slot));
-        }
-    }
-}
-
 /// Where an entry lies. Valid until the next insert, remove, maintain or drain of its table.
 #[derive(Clone, Copy, Debug)]
 pub struct Slot {
@@ -217,6 +188,25 @@ impl Slot {
         // SAFETY: as in `handle`.
         unsafe { self.bucket.as_ref() }.eviction(self.index)
     }
+}
+
+/// `Segment::put` for an entry whose home bucket is full. (Plain words, so that the segment of the common case stays in registers.)
+#[inline(never)]
+fn put_past(base: NonNull<Bucket>, buckets: u32, home: u32, tag: u8, handle: Handle, eviction: u32) -> Slot {
+    let mut index = home;
+    for _ in 0..buckets {
+        // SAFETY: `base` is that of a live segment with so many buckets, `index` is below that, and the caller holds `&mut Table`.
+        let at = unsafe { base.add(index as usize) };
+        // SAFETY: as above.
+        let bucket = unsafe { &mut *at.as_ptr() };
+        if let Some(slot) = bucket.group().empties().lowest() {
+            bucket.set(slot, tag, handle, eviction);
+            return Slot::new(at, slot);
+        }
+        bucket.pass();
+        index = if index + 1 == buckets { 0 } else { index + 1 };
+    }
+    unreachable!("no room in a segment of {buckets} buckets")
 }
 
 /// A directory word: which segment covers this part of the hash space. All words of a run (equal segment) are alike, but only the first
@@ -341,10 +331,10 @@ impl Segment {
         start + position.div_ceil(1 << self.depth)
     }
 
-    /// The home bucket of `prefix`, for prefetches.
+    /// Handle whose address is the home bucket of `prefix`; for prefetches.
     #[inline(always)]
-    pub(super) fn home_line(self, prefix: u32) -> Line {
-        Line(Handle::from_bits(self.handle.bits() + self.home(prefix) * BUCKET_UNITS))
+    pub(super) fn home_line(self, prefix: u32) -> Handle {
+        Handle::from_bits(self.handle.bits().wrapping_add(self.home(prefix) * BUCKET_UNITS))
     }
 
     #[inline(always)]
@@ -443,25 +433,6 @@ impl Segment {
         }
         unreachable!("a slot of another segment")
     }
-}
-
-/// `Segment::put` for an entry whose home bucket is full. (Plain words, so that the segment of the common case stays in registers.)
-#[inline(never)]
-fn put_past(base: NonNull<Bucket>, buckets: u32, home: u32, tag: u8, handle: Handle, eviction: u32) -> Slot {
-    let mut index = home;
-    for _ in 0..buckets {
-        // SAFETY: `base` is that of a live segment with so many buckets, `index` is below that, and the caller holds `&mut Table`.
-        let at = unsafe { base.add(index as usize) };
-        // SAFETY: as above.
-        let bucket = unsafe { &mut *at.as_ptr() };
-        if let Some(slot) = bucket.group().empties().lowest() {
-            bucket.set(slot, tag, handle, eviction);
-            return Slot::new(at, slot);
-        }
-        bucket.pass();
-        index = if index + 1 == buckets { 0 } else { index + 1 };
-    }
-    unreachable!("no room in a segment of {buckets} buckets")
 }
 
 /// A page of the directory: `1 << bits` words (see [`Segment`]) for the hashes that begin with the page's `depth` bits.

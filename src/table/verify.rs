@@ -2,7 +2,7 @@
 
 use super::directory::DEPTH_MAX;
 use super::group::SLOTS;
-use super::raw::{OVERFLOW_MAX, PAGE_BITS_MAX, tag_of, top};
+use super::raw::{OVERFLOW_MAX, PAGE_BITS_MAX, top};
 use super::{Entries, Table};
 use dolmen_slab::Slab;
 
@@ -77,7 +77,7 @@ impl Table {
                     let prefix = top(hash);
                     assert!(prefix >= start && u64::from(prefix) < next_prefix, "an entry lies in its own segment");
                     assert!(
-                        segment.bucket(slab, index).group().matches(tag_of(prefix)).contains(slot),
+                        segment.bucket(slab, index).group().matches(super::tag_of(prefix)).contains(slot),
                         "its tag is its hash's"
                     );
                     let mut step = segment.home(prefix);
