@@ -277,7 +277,7 @@ impl Epoll {
 }
 
 /// Enters an event in the flags.
-fn note(conn: &mut Conn, bits: EpollFlags, dirty: &mut Vec<ConnId>, id: ConnId) {
+fn note(conn: &mut Conn, bits: EpollFlags) {
     if bits.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR) {
         conn.flags |= READABLE;
     }
@@ -290,9 +290,9 @@ fn note(conn: &mut Conn, bits: EpollFlags, dirty: &mut Vec<ConnId>, id: ConnId) 
     if bits.contains(EpollFlags::EPOLLERR) {
         conn.flags |= FAILED;
     }
-    if bits.contains(EpollFlags::EPOLLOUT) && conn.flags & BLOCKED != 0 {
+    if bits.contains(EpollFlags::EPOLLOUT) {
+        // `service` puts it on the list of the flush.
         conn.flags &= !BLOCKED;
-        push_dirty(conn, dirty, id);
     }
 }
 

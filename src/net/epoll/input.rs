@@ -17,7 +17,7 @@ impl Epoll {
         let Some(conn) = self.conns.get_mut(id) else { return self.special(handler, id) };
         let trouble = EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR;
         if conn.flags != 0 || bits.intersects(trouble) {
-            note(conn, bits, &mut self.dirty, id);
+            note(conn, bits);
             return self.service(handler, id);
         }
         // EPOLLOUT comes along with every event; without BLOCKED nobody waits for it.
@@ -231,7 +231,7 @@ impl Epoll {
             let id = ConnId::unpack(event.data());
             match self.conns.get_mut(id) {
                 Some(conn) => {
-                    note(conn, event.events(), &mut self.dirty, id);
+                    note(conn, event.events());
                     push_ready(conn, &mut self.ready, id);
                 }
                 // Rare and short; a listener's are bounded.

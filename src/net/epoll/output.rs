@@ -27,7 +27,6 @@ impl Epoll {
                 if conn.out.is_empty() {
                     self.pool.give(conn.out.release());
                 } else {
-                    conn.flags |= LEFTOVER;
                     self.flush_on(handler, id);
                 }
             }

@@ -459,3 +459,10 @@ fn without_descriptors_accepting_pauses() {
     let text = String::from_utf8_lossy(&run.stdout);
     assert!(run.status.success() && text.contains("all went well"), "{text}{}", String::from_utf8_lossy(&run.stderr));
 }
+
+#[test]
+fn a_backend_can_be_given_to_a_thread() {
+    fn is_send<T: Send>() {}
+    is_send::<Epoll>();
+    is_send::<Doorbell>();
+}
