@@ -108,7 +108,8 @@ impl Sim {
         self.clock.set(self.clock.now_ns().saturating_add(by));
     }
 
-    /// Nothing is ready and nothing is on its way: without the server or the script doing something, nothing will happen any more.
+    /// Nothing is ready and nothing is on its way: nothing will happen until the server (a suspended command, a timer) or the script does
+    /// something by itself.
     pub fn is_idle(&self) -> bool {
         self.schedule.is_empty()
             && !self.has_work()
