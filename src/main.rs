@@ -42,8 +42,9 @@ fn serve(mut config: Config) -> Result<(), String> {
         );
         config.maxclients = room.maxclients;
     }
-    let mut backend = Epoll::new(EpollConfig { net: NetConfig::default(), spin_us: config.spin_us })
-        .map_err(|e| format!("cannot set up epoll: {e}"))?;
+    let mut backend =
+        Epoll::new(EpollConfig { net: NetConfig::default(), spin_us: config.spin_us, ..EpollConfig::default() })
+            .map_err(|e| format!("cannot set up epoll: {e}"))?;
     backend.enable_signals().map_err(|e| format!("cannot receive signals: {e}"))?;
     backend.listen(&listen(&config)).map_err(|e| format!("cannot listen: {e}"))?;
     let addresses = backend.local_addrs();

@@ -28,20 +28,35 @@ pub struct Clock {
     unix_ms: u64,
     /// Never decreases.
     mono_ns: u64,
+    /// Both readings of the last `refresh`.
+    refreshed_ns: u64,
+    refreshed_unix_ms: u64,
     source: Source,
 }
 
 impl Clock {
     /// The machine's clocks, already read once. `mono_ns` starts at 0.
     pub fn system() -> Clock {
-        let mut c = Clock { unix_ms: 0, mono_ns: 0, source: Source::System { origin: Instant::now() } };
+        let mut c = Clock {
+            unix_ms: 0,
+            mono_ns: 0,
+            refreshed_ns: 0,
+            refreshed_unix_ms: 0,
+            source: Source::System { origin: Instant::now() },
+        };
         c.refresh();
         c
     }
 
     /// A clock that moves only by `set_manual` and `advance_manual_ms`.
     pub fn manual(unix_ms: u64, mono_ns: u64) -> Clock {
-        Clock { unix_ms, mono_ns, source: Source::Manual { unix_ms, mono_ns } }
+        Clock {
+            unix_ms,
+            mono_ns,
+            refreshed_ns: mono_ns,
+            refreshed_unix_ms: unix_ms,
+            source: Source::Manual { unix_ms, mono_ns },
+        }
     }
 
     /// Milliseconds since 1970 as of the last refresh, with small steps back held (see above).
@@ -72,6 +87,18 @@ impl Clock {
         if !held {
             self.unix_ms = wall_ms;
         }
+        (self.refreshed_ns, self.refreshed_unix_ms) = (self.mono_ns, wall_ms);
+    }
+
+    /// Reads the monotonic clock only, and reckons the wall clock from it as of the last `refresh`: half the price, for every turn; a step of the
+    /// wall clock is seen by the next `refresh`.
+    #[inline]
+    pub fn tick(&mut self) {
+        let Source::System { origin } = self.source else { return self.refresh() };
+        let mono_ns = u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let since_ms = mono_ns.saturating_sub(self.refreshed_ns) / 1_000_000;
+        self.mono_ns = self.mono_ns.max(mono_ns);
+        self.unix_ms = self.unix_ms.max(self.refreshed_unix_ms.saturating_add(since_ms));
     }
 
     /// What the next `refresh` of a manual clock reads. On a system clock a mistake of the caller, and ignored.

@@ -10,10 +10,15 @@ use crate::proto::errors;
 use crate::session::{Session, Turn};
 use bumpalo::Bump;
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Time after which dispatch of inputs ends, so that others, suspended commands and background work get their turn.
-const DISPATCH_MAX: Duration = Duration::from_micros(200);
+const DISPATCH_MAX_NS: u64 = 200_000;
+/// Connections between two looks at the clock for that.
+const DISPATCH_LOOK: u32 = 8;
+/// Background work of a turn.
+const BACKGROUND_MIN_NS: u64 = 50_000;
+const BACKGROUND_MAX_NS: u64 = 100_000;
 /// Connections looked at for time-outs at each tick of the cron.
 const CRON_CONNECTIONS: usize = 256;
 
@@ -35,10 +40,14 @@ pub struct State {
     pub to_close: Vec<ConnId>,
     /// Swallows values for which there is no memory.
     discard: Box<[u8]>,
-    woken: Instant,
+    /// Monotonic time at which the turn began.
+    woken_ns: u64,
     awake: bool,
+    /// Calls of `turn_over` in this turn.
+    looks: u32,
     background_due: bool,
-    cron_due: Instant,
+    /// Monotonic time of the next cron.
+    cron_due_ns: u64,
     cron_cursor: u32,
     terminate: bool,
 }
@@ -46,7 +55,7 @@ pub struct State {
 impl State {
     #[must_use]
     pub fn new(engine: Engine) -> State {
-        let now = Instant::now();
+        let now_ns = engine.clock.mono_ns();
         State {
             engine,
             sessions: Indexed::default(),
@@ -55,10 +64,11 @@ impl State {
             held: VecDeque::new(),
             to_close: Vec::new(),
             discard: vec![0; 16 * 1024].into_boxed_slice(),
-            woken: now,
+            woken_ns: now_ns,
             awake: false,
+            looks: 0,
             background_due: false,
-            cron_due: now,
+            cron_due_ns: now_ns,
             cron_cursor: 0,
             terminate: false,
         }
@@ -74,33 +84,27 @@ impl State {
         if self.background_due || !self.ready.is_empty() {
             return Duration::ZERO;
         }
-        let now = Instant::now();
-        let cron = self.cron_due.saturating_duration_since(now);
+        let cron = Duration::from_nanos(self.cron_due_ns.saturating_sub(self.engine.clock.mono_ns()));
         let unix_ms = self.engine.clock.unix_ms();
         let due = self.engine.shard.next_due_ms().map(|due| Duration::from_millis(due.saturating_sub(unix_ms).max(1)));
         due.map_or(cron, |due| due.min(cron))
     }
 
-    /// A turn begins: reads the clocks, once.
+    /// A turn begins: reads the clock.
     #[inline]
     pub fn wake(&mut self) {
         if !self.awake {
             self.awake = true;
-            self.woken = Instant::now();
-            self.engine.clock.refresh();
+            self.looks = 0;
+            self.engine.clock.tick();
+            self.woken_ns = self.engine.clock.mono_ns();
         }
     }
 
-    /// Time since the turn began.
-    #[must_use]
-    pub fn turn_time(&self) -> Duration {
-        self.woken.elapsed()
-    }
-
-    /// A turn ends: counts it.
+    /// A turn ends: counts it. The clock was read by `background`.
     pub fn end_turn(&mut self, backend_bytes: usize) {
         let stats = &mut self.engine.stats;
-        let ns = u64::try_from(self.woken.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let ns = self.engine.clock.mono_ns() - self.woken_ns;
         stats.turns += 1;
         stats.turn_ns_total += ns;
         stats.turn_ns_max = stats.turn_ns_max.max(ns);
@@ -174,21 +178,29 @@ impl State {
         flow
     }
 
-    /// Work between requests: expiry, growth, freeing. At least one unit, at most about `time`.
-    pub fn background(&mut self, time: Duration) {
-        let now = Instant::now();
-        let mut sweep = false;
-        if now >= self.cron_due {
-            let hz = self.engine.config.hz.max(1);
-            self.cron_due = now + Duration::from_secs(1) / hz;
+    /// Work between requests: expiry, growth, freeing. At least one unit, at most a fifth of a loaded worker, within bounds.
+    pub fn background(&mut self) {
+        self.engine.clock.tick();
+        let now_ns = self.engine.clock.mono_ns();
+        let cron = now_ns >= self.cron_due_ns;
+        if cron {
+            self.engine.clock.refresh();
+            self.cron_due_ns = now_ns + 1_000_000_000 / u64::from(self.engine.config.hz.max(1));
             self.cron();
-            sweep = true;
         }
-        let until = now + time;
         let now_ms = self.engine.clock.unix_ms();
-        self.background_due = self.engine.shard.background(now_ms, sweep, || Instant::now() < until);
-        let used = self.engine.used_bytes();
-        self.engine.stats.used_bytes_peak = self.engine.stats.used_bytes_peak.max(used);
+        let slice_ns = ((now_ns - self.woken_ns) / 4).clamp(BACKGROUND_MIN_NS, BACKGROUND_MAX_NS);
+        let Engine { shard, clock, .. } = &mut self.engine;
+        let mut worked = false;
+        self.background_due = shard.background(now_ms, cron, || {
+            worked = true;
+            clock.tick();
+            clock.mono_ns() < now_ns + slice_ns
+        });
+        if worked || cron {
+            let used = self.engine.used_bytes();
+            self.engine.stats.used_bytes_peak = self.engine.stats.used_bytes_peak.max(used);
+        }
     }
 
     /// Some times a second: clients that idle too long.
@@ -302,6 +314,11 @@ impl Handler for State {
 
     #[inline]
     fn turn_over(&mut self) -> bool {
-        self.woken.elapsed() > DISPATCH_MAX
+        self.looks += 1;
+        if !self.looks.is_multiple_of(DISPATCH_LOOK) {
+            return false;
+        }
+        self.engine.clock.tick();
+        self.engine.clock.mono_ns() - self.woken_ns > DISPATCH_MAX_NS
     }
 }
