@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap};
 const START_MS: u64 = 1_750_000_000_123;
 
 fn slab(reserve_bytes: usize) -> Slab {
-    Slab::new(Config { reserve_bytes, blob_reserve_bytes: 1 << 20 }).unwrap()
+    Slab::new(Config { reserve_bytes, blob_reserve_bytes: 1 << 20, ..Config::default() }).unwrap()
 }
 
 #[derive(Clone, Debug)]
