@@ -155,7 +155,7 @@ impl Session {
             let stop = parse_batch(engine, me, bytes, &mut at, &mut args, &mut requests);
             if !requests.is_empty() {
                 let end = engine.run(me, &requests, &args, out);
-                if let Some(flow) = self.after_batch(end, start, &requests, bytes) {
+                if let Some(flow) = self.after_batch(engine, end, start, &requests, bytes) {
                     return flow;
                 }
             }
@@ -175,8 +175,10 @@ impl Session {
     }
 
     /// The state after a batch; `Some`: the window is not read on.
-    fn after_batch(&mut self, end: End, start: usize, requests: &[Request], bytes: &[u8]) -> Option<Flow> {
+    fn after_batch(&mut self, engine: &mut Engine, end: End, start: usize, requests: &[Request], bytes: &[u8]) -> Option<Flow> {
         let behind = |i: usize| requests[i].end as usize;
+        // What was not begun is parsed and counted again.
+        let mut begun = |n: usize| engine.stats.commands -= (requests.len() - n) as u64;
         let from = match end {
             End::All => return None,
             End::Close => {
@@ -185,14 +187,17 @@ impl Session {
             }
             End::Suspended(i, task) => {
                 self.state = State::Task(task);
+                begun(i + 1);
                 behind(i)
             }
             End::Held(i) => {
                 self.state = State::Held;
+                begun(i);
                 if i == 0 { start } else { behind(i - 1) }
             }
             End::Full(i) => {
                 self.state = State::Full;
+                begun(i + 1);
                 behind(i)
             }
         };
@@ -215,6 +220,7 @@ impl Session {
         let end = engine.run_carried(me, &mut self.carry, blob, arena, out);
         match end {
             End::Held(_) => {
+                engine.stats.commands -= 1;
                 self.sink = sink;
                 self.state = State::Held;
             }

@@ -4,6 +4,8 @@
 //! turn: poll (inputs → sessions → output) → suspended commands → flush (one send each) → background, in slices
 //! ```
 //! Every turn is bounded: dispatch of inputs ends after `DISPATCH_MAX`, suspended commands and background work get slices.
+#[cfg(test)]
+mod sim_tests;
 mod state;
 
 use crate::base::clock::{Clock, whole_ns};

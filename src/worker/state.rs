@@ -148,6 +148,17 @@ impl State {
         self.ready.len()
     }
 
+    /// Sessions that wait for time, names or room.
+    #[cfg(test)]
+    pub(super) fn waiting_len(&self) -> usize {
+        self.ready.len() + self.held.len() + self.full.len()
+    }
+
+    #[cfg(test)]
+    pub(super) fn held_len(&self) -> usize {
+        self.held.len()
+    }
+
     pub fn next_ready(&mut self) -> Option<ConnId> {
         self.ready.pop_front()
     }
