@@ -3,6 +3,7 @@
 
 use super::ctx::{Args, Budget, Ctx, Outcome, Sliced, Task};
 use crate::db::Shard;
+use crate::db::hold::Mode;
 use crate::proto::carry::Carry;
 use crate::table::Site;
 
@@ -169,6 +170,10 @@ impl Task for Many {
             OwnedArgs::Request(carry) => carry.bytes(),
             OwnedArgs::Copied(args) => args.iter().map(|a| a.capacity() + size_of::<Vec<u8>>()).sum(),
         }
+    }
+
+    fn must_finish(&self) -> bool {
+        self.state == State::Running && self.sliced.mode == Mode::Exclusive
     }
 
     fn abandon(&mut self, shard: &mut Shard) {

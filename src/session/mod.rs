@@ -338,14 +338,17 @@ impl Session {
         Flow::Finish
     }
 
-    /// The connection has gone: gives back what lies in the keyspace.
-    pub fn close(mut self, engine: &mut Engine) {
-        if let State::Task(task) = &mut self.state {
-            task.abandon(&mut engine.shard);
-        }
-        if let Some(sink) = self.sink.take() {
+    /// The connection has gone: gives back what lies in the keyspace. Returns a task that must go on nevertheless.
+    pub fn close(self, engine: &mut Engine) -> Option<Box<dyn Task>> {
+        if let Some(sink) = self.sink {
             engine.shard.blob_release(sink.blob);
         }
+        let State::Task(mut task) = self.state else { return None };
+        if task.must_finish() {
+            return Some(task);
+        }
+        task.abandon(&mut engine.shard);
+        None
     }
 }
 

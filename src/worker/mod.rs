@@ -85,6 +85,9 @@ impl<B: Backend> Worker<B> {
 
     /// Gives every session that waits for time its slice.
     fn run_suspended(&mut self) {
+        if self.state.has_orphans() {
+            self.state.step_orphans(TASK_SLICE);
+        }
         self.state.release_held();
         let waiting = self.state.ready_len();
         if waiting == 0 {

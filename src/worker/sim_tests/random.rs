@@ -86,7 +86,7 @@ impl Game {
             many_permille: if narrow { 4 } else { 20 },
         };
         if rng.permille(400) {
-            faults.reset_permille = 4;
+            faults.reset_permille = 15;
         }
         let config = Config { databases: OWN + PLAYERS_MAX, ..Config::default() };
         let mut rig = Rig::new(seed, faults, config);
