@@ -1,7 +1,7 @@
 //! Commands about the connection itself: PING ECHO QUIT HELLO AUTH SELECT CLIENT.
 
 use super::client::gate;
-use super::ctx::{Args, Budget, Ctx, Failure, Outcome, Task};
+use super::ctx::{Args, Budget, Ctx, FIRST_SLICE, Failure, Outcome, Task};
 use super::options::parse_int;
 use crate::base::int;
 use crate::proto::errors;
@@ -215,7 +215,7 @@ pub fn client_list(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         _ => return ctx.fail(errors::SYNTAX),
     }
     let mut task = ClientList { ids, at: 0, next_id: if nobody { u64::MAX } else { 0 }, text: Vec::new() };
-    if task.step(ctx, &mut Budget::new(std::time::Duration::from_micros(50))) {
+    if task.step(ctx, &mut Budget::new(ctx.clock, FIRST_SLICE)) {
         return Outcome::Done;
     }
     ctx.suspend(Box::new(task))

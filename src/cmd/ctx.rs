@@ -2,7 +2,7 @@
 
 use super::client::Clients;
 use super::spec::Commands;
-use crate::base::clock::Clock;
+use crate::base::clock::{Clock, Stopwatch, whole_ns};
 use crate::base::out::Out;
 use crate::base::rng::Rng;
 use crate::config::Config;
@@ -11,7 +11,7 @@ use crate::proto::errors;
 use crate::proto::reply::Reply;
 use crate::table::Site;
 use dolmen_slab::BlobId;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The arguments of a command; the first is its name.
 pub type Args<'a> = &'a [&'a [u8]];
@@ -119,16 +119,21 @@ impl Failure {
     }
 }
 
+/// How long a command that may go on in slices works before it does.
+pub const FIRST_SLICE: Duration = Duration::from_micros(50);
+
 /// The time a slice of work may still take.
 pub struct Budget {
-    until: Instant,
+    watch: Stopwatch,
+    until_ns: u64,
     calls: u32,
 }
 
 impl Budget {
     #[must_use]
-    pub fn new(time: Duration) -> Budget {
-        Budget { until: Instant::now() + time, calls: 0 }
+    pub fn new(clock: &Clock, time: Duration) -> Budget {
+        let watch = clock.stopwatch();
+        Budget { until_ns: watch.now_ns().saturating_add(whole_ns(time)), watch, calls: 0 }
     }
 
     /// Is the time used up? Reads the clock at every `every`-th call only.
@@ -139,7 +144,7 @@ impl Budget {
             return false;
         }
         self.calls = 0;
-        Instant::now() >= self.until
+        self.watch.now_ns() >= self.until_ns
     }
 }
 
@@ -149,6 +154,10 @@ pub trait Task {
     fn step(&mut self, ctx: &mut Ctx<'_>, budget: &mut Budget) -> bool;
     /// Memory held, in bytes; counts to the client.
     fn bytes(&self) -> usize;
+    /// Does it stop while the client has much output to take, to go on when some of it was taken?
+    fn waits_for_room(&self) -> bool {
+        false
+    }
     /// Called instead of further steps when the connection has gone: gives back what lies in the shard.
     fn abandon(&mut self, _shard: &mut Shard) {}
 }

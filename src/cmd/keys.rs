@@ -1,6 +1,6 @@
 //! Commands on keys of any type: DEL UNLINK EXISTS TYPE KEYS SCAN RANDOMKEY DBSIZE FLUSHDB FLUSHALL.
 
-use super::ctx::{Args, Budget, Ctx, Failure, Outcome, Task};
+use super::ctx::{Args, Budget, Ctx, FIRST_SLICE, Failure, Outcome, Task};
 use super::many::OUT_HIGH_BYTES;
 use super::options::parse_int;
 use crate::base::glob::glob_matches;
@@ -186,7 +186,7 @@ pub fn keys(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     let walk = Walk::new(Some(args[1]), 0);
     let mut task = KeysTask { walk, head_written: false, at: 0 };
     // A small keyspace is answered at once.
-    if task.step(ctx, &mut Budget::new(std::time::Duration::from_micros(50))) {
+    if task.step(ctx, &mut Budget::new(ctx.clock, FIRST_SLICE)) {
         return Outcome::Done;
     }
     ctx.suspend(Box::new(task))
@@ -200,7 +200,7 @@ pub fn scan(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         Err(failure) => return ctx.fail(failure),
     };
     let mut task = ScanTask { walk, count, steps_left: count.saturating_mul(10) };
-    if task.step(ctx, &mut Budget::new(std::time::Duration::from_micros(50))) {
+    if task.step(ctx, &mut Budget::new(ctx.clock, FIRST_SLICE)) {
         return Outcome::Done;
     }
     ctx.suspend(Box::new(task))
@@ -294,6 +294,10 @@ impl Task for KeysTask {
             }
         }
         true
+    }
+
+    fn waits_for_room(&self) -> bool {
+        self.walk.over
     }
 
     fn bytes(&self) -> usize {

@@ -67,6 +67,10 @@ impl SimClock {
     pub fn now_ns(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
+    /// The counter itself, for a clock that shall follow it (`base::clock::Clock::simulated`).
+    pub fn counter(&self) -> Arc<AtomicU64> {
+        self.0.clone()
+    }
     fn set(&self, now_ns: u64) {
         self.0.store(now_ns, Ordering::Relaxed);
     }

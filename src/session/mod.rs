@@ -294,7 +294,7 @@ impl Session {
                 let done = task.step(&mut ctx, budget);
                 ctx.stats.dirty += ctx.changed;
                 if !done {
-                    let full = out.queued() > crate::cmd::many::OUT_HIGH_BYTES;
+                    let full = task.waits_for_room() && out.queued() > crate::cmd::many::OUT_HIGH_BYTES;
                     return if full { Turn::Parked } else { Turn::Again };
                 }
             }

@@ -6,14 +6,14 @@
 //! Every turn is bounded: dispatch of inputs ends after `DISPATCH_MAX`, suspended commands and background work get slices.
 mod state;
 
-use crate::base::clock::Clock;
+use crate::base::clock::{Clock, whole_ns};
 use crate::cmd::ctx::Budget;
 use crate::config::Config;
 use crate::exec::Engine;
 use crate::net::{Backend, Flow};
 use crate::session::Turn;
 pub use state::State;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Time for all suspended commands of a turn.
 const TASKS_MAX: Duration = Duration::from_micros(100);
@@ -68,34 +68,37 @@ impl<B: Backend> Worker<B> {
         self.state.wake();
         self.run_suspended();
         self.backend.flush(&mut self.state);
+        let backend = &self.backend;
+        self.state.flushed(|conn| backend.queued(conn));
         self.close_asked();
         let sleep = self.state.engine.asks.sleep.take();
         self.background();
         self.state.end_turn(self.backend.memory_bytes());
         if let Some(time) = sleep {
             // DEBUG SLEEP: the server stands still because it was told to; that is no turn of its own making.
-            std::thread::sleep(time);
+            self.state.engine.clock.sleep(time);
         }
         Ok(self.state.engine.asks.shutdown.is_some())
     }
 
     /// Gives every session that waits for time its slice.
     fn run_suspended(&mut self) {
-        if self.state.ready.is_empty() {
+        self.state.release_held();
+        let waiting = self.state.ready_len();
+        if waiting == 0 {
             return;
         }
-        let begun = Instant::now();
-        for _ in 0..self.state.ready.len() {
-            let Some(conn) = self.state.ready.pop_front() else { break };
+        let until_ns = self.state.watch.now_ns() + whole_ns(TASKS_MAX);
+        for _ in 0..waiting {
+            let Some(conn) = self.state.next_ready() else { break };
             let Some(out) = self.backend.out(conn) else { continue };
-            let turn = self.state.go_on(conn, out, &mut Budget::new(TASK_SLICE));
-            match turn {
-                Some(Turn::Again) => self.state.ready.push_back(conn),
+            let mut budget = Budget::new(&self.state.engine.clock, TASK_SLICE);
+            match self.state.go_on(conn, out, &mut budget) {
                 Some(Turn::Flow(Flow::Read | Flow::Sink)) => self.backend.resume(conn),
                 Some(Turn::Flow(flow @ (Flow::Finish | Flow::Abort))) => self.backend.close(conn, flow),
-                Some(Turn::Parked | Turn::Flow(Flow::Pause)) | None => {}
+                Some(Turn::Again | Turn::Parked | Turn::Flow(Flow::Pause)) | None => {}
             }
-            if begun.elapsed() > TASKS_MAX {
+            if self.state.watch.now_ns() > until_ns {
                 break;
             }
         }
@@ -117,8 +120,8 @@ impl<B: Backend> Worker<B> {
     fn shut_down(&mut self) -> std::io::Result<()> {
         self.backend.stop_listening();
         let at_once = self.state.engine.asks.shutdown == Some(true);
-        let begun = Instant::now();
-        while !at_once && begun.elapsed() < SHUTDOWN_FLUSH_MAX {
+        let until_ns = self.state.watch.now_ns() + whole_ns(SHUTDOWN_FLUSH_MAX);
+        while !at_once && self.state.watch.now_ns() < until_ns {
             let conns: Vec<_> = self.state.conns().collect();
             if conns.iter().all(|&conn| self.backend.queued(conn) == 0) {
                 break;

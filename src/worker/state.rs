@@ -1,5 +1,6 @@
 //! The handler of a worker: what happens to its connections, and when work is due.
 
+use crate::base::clock::{Stopwatch, whole_ns};
 use crate::base::indexed::Indexed;
 use crate::base::out::Out;
 use crate::cmd::client::{Client, gate};
@@ -10,35 +11,48 @@ use crate::proto::errors;
 use crate::session::{Session, Turn};
 use bumpalo::Bump;
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Time after which dispatch of inputs ends, so that others, suspended commands and background work get their turn.
 const DISPATCH_MAX: Duration = Duration::from_micros(200);
+/// Output below which a session that waited for room goes on.
+const OUT_LOW_BYTES: usize = crate::cmd::many::OUT_HIGH_BYTES / 4;
 /// Connections looked at for time-outs at each tick of the cron.
 const CRON_CONNECTIONS: usize = 256;
 
 /// A connection's session, with its id for calls to the backend.
-struct Slot {
-    session: Session,
+pub(super) struct Slot {
+    pub(super) session: Session,
     generation: u32,
+    /// In `State::ready`, `State::held`: an id stands in a queue once.
+    queued: bool,
+}
+
+fn enqueue(queue: &mut VecDeque<ConnId>, slot: &mut Slot, conn: ConnId) {
+    if !std::mem::replace(&mut slot.queued, true) {
+        queue.push_back(conn);
+    }
 }
 
 /// Everything of a worker but its backend.
 pub struct State {
     pub engine: Engine,
-    sessions: Indexed<Slot>,
+    pub(super) sessions: Indexed<Slot>,
     arena: Bump,
     /// Sessions that go on when given time.
-    pub ready: VecDeque<ConnId>,
+    ready: VecDeque<ConnId>,
     /// Sessions that wait for names, in the order of their arrival.
     held: VecDeque<ConnId>,
+    /// Sessions that have begun in this turn to wait for room in their output.
+    full: Vec<ConnId>,
     pub to_close: Vec<ConnId>,
     /// Swallows values for which there is no memory.
     discard: Box<[u8]>,
-    woken: Instant,
+    pub(super) watch: Stopwatch,
+    woken_ns: u64,
     awake: bool,
     background_due: bool,
-    cron_due: Instant,
+    cron_due_ns: u64,
     cron_cursor: u32,
     terminate: bool,
 }
@@ -46,19 +60,22 @@ pub struct State {
 impl State {
     #[must_use]
     pub fn new(engine: Engine) -> State {
-        let now = Instant::now();
+        let watch = engine.clock.stopwatch();
+        let now_ns = watch.now_ns();
         State {
             engine,
             sessions: Indexed::default(),
             arena: Bump::new(),
             ready: VecDeque::new(),
             held: VecDeque::new(),
+            full: Vec::new(),
             to_close: Vec::new(),
             discard: vec![0; 16 * 1024].into_boxed_slice(),
-            woken: now,
+            watch,
+            woken_ns: now_ns,
             awake: false,
             background_due: false,
-            cron_due: now,
+            cron_due_ns: now_ns,
             cron_cursor: 0,
             terminate: false,
         }
@@ -74,8 +91,7 @@ impl State {
         if self.background_due || !self.ready.is_empty() {
             return Duration::ZERO;
         }
-        let now = Instant::now();
-        let cron = self.cron_due.saturating_duration_since(now);
+        let cron = Duration::from_nanos(self.cron_due_ns.saturating_sub(self.watch.now_ns()));
         let unix_ms = self.engine.clock.unix_ms();
         let due = self.engine.shard.next_due_ms().map(|due| Duration::from_millis(due.saturating_sub(unix_ms).max(1)));
         due.map_or(cron, |due| due.min(cron))
@@ -86,7 +102,7 @@ impl State {
     pub fn wake(&mut self) {
         if !self.awake {
             self.awake = true;
-            self.woken = Instant::now();
+            self.woken_ns = self.watch.now_ns();
             self.engine.clock.refresh();
         }
     }
@@ -94,13 +110,13 @@ impl State {
     /// Time since the turn began.
     #[must_use]
     pub fn turn_time(&self) -> Duration {
-        self.woken.elapsed()
+        Duration::from_nanos(self.watch.now_ns().saturating_sub(self.woken_ns))
     }
 
     /// A turn ends: counts it.
     pub fn end_turn(&mut self, backend_bytes: usize) {
+        let ns = self.watch.now_ns().saturating_sub(self.woken_ns);
         let stats = &mut self.engine.stats;
-        let ns = u64::try_from(self.woken.elapsed().as_nanos()).unwrap_or(u64::MAX);
         stats.turns += 1;
         stats.turn_ns_total += ns;
         stats.turn_ns_max = stats.turn_ns_max.max(ns);
@@ -111,20 +127,67 @@ impl State {
     /// Gives a session that waits for time its slice; `None`: the connection has gone.
     pub fn go_on(&mut self, conn: ConnId, out: &mut Out, budget: &mut Budget) -> Option<Turn> {
         let slot = self.sessions.get_mut(conn.index).filter(|slot| slot.generation == conn.generation)?;
+        slot.queued = false;
         self.arena.reset();
         let turn = slot.session.go_on(&mut self.engine, conn.index, &self.arena, out, budget);
-        if turn == Turn::Parked && slot.session.is_held() {
-            self.held.push_back(conn);
+        match turn {
+            Turn::Again => enqueue(&mut self.ready, slot, conn),
+            Turn::Parked if slot.session.is_held() => enqueue(&mut self.held, slot, conn),
+            Turn::Parked => self.full.push(conn),
+            Turn::Flow(_) => {}
         }
         Self::account(&mut self.engine, conn.index, &slot.session, out);
+        if Self::is_over_limit(&self.engine, conn.index, out) {
+            return Some(Turn::Flow(Flow::Abort));
+        }
         Some(turn)
     }
 
+    /// Sessions that can use time now.
+    pub fn ready_len(&self) -> usize {
+        self.ready.len()
+    }
+
+    pub fn next_ready(&mut self) -> Option<ConnId> {
+        self.ready.pop_front()
+    }
+
     /// When nobody holds names any more, those who waited go on in the order of their arrival.
+    #[inline]
     pub fn release_held(&mut self) {
-        if self.engine.shard.holds.is_idle() && !self.held.is_empty() {
-            self.ready.extend(self.held.drain(..));
+        if !self.held.is_empty() && self.engine.shard.holds.is_idle() {
+            self.ready.append(&mut self.held);
         }
+    }
+
+    /// The output of this turn was offered to the kernel. Sessions that wait for room and have it already (all was taken at once) go on;
+    /// of the others `sent` will tell.
+    #[inline]
+    pub fn flushed(&mut self, queued: impl Fn(ConnId) -> usize) {
+        while let Some(conn) = self.full.pop() {
+            if queued(conn) < OUT_LOW_BYTES {
+                self.make_ready(conn);
+            }
+        }
+    }
+
+    /// A session that waits for room goes on.
+    fn make_ready(&mut self, conn: ConnId) {
+        if let Some(slot) = self.sessions.get_mut(conn.index).filter(|slot| slot.generation == conn.generation)
+            && (slot.session.is_full() || slot.session.is_suspended())
+        {
+            enqueue(&mut self.ready, slot, conn);
+        }
+    }
+
+    /// Is more output queued than the configuration allows?
+    fn is_over_limit(engine: &Engine, index: u32, out: &Out) -> bool {
+        let hard = engine.config.client_output_buffer_limits.normal.hard_bytes;
+        let over = hard > 0 && out.queued() as u64 > hard;
+        if over {
+            log::warn!("Client id={} closed for overcoming of output buffer limits.", engine.clients.get(index).id);
+        }
+        over
     }
 
     /// What CLIENT LIST and INFO tell of the memory of a client.
@@ -158,32 +221,29 @@ impl State {
     fn after_input_slow(&mut self, conn: ConnId, flow: Flow, out: &Out) -> Flow {
         let Some(slot) = self.sessions.get_mut(conn.index) else { return Flow::Abort };
         if slot.session.is_held() {
-            self.held.push_back(conn);
+            enqueue(&mut self.held, slot, conn);
         } else if slot.session.is_suspended() {
-            self.ready.push_back(conn);
+            enqueue(&mut self.ready, slot, conn);
+        } else if slot.session.is_full() {
+            self.full.push(conn);
         }
         Self::account(&mut self.engine, conn.index, &slot.session, out);
-        let hard = self.engine.config.client_output_buffer_limits.normal.hard_bytes;
-        if hard > 0 && out.queued() as u64 > hard {
-            log::warn!("Client id={} closed for overcoming of output buffer limits.", self.engine.clients.get(conn.index).id);
-            return Flow::Abort;
-        }
-        flow
+        if Self::is_over_limit(&self.engine, conn.index, out) { Flow::Abort } else { flow }
     }
 
     /// Work between requests: expiry, growth, freeing. At least one unit, at most about `time`.
     pub fn background(&mut self, time: Duration) {
-        let now = Instant::now();
+        let now_ns = self.watch.now_ns();
         let mut sweep = false;
-        if now >= self.cron_due {
+        if now_ns >= self.cron_due_ns {
             let hz = self.engine.config.hz.max(1);
-            self.cron_due = now + Duration::from_secs(1) / hz;
+            self.cron_due_ns = now_ns + 1_000_000_000 / u64::from(hz);
             self.cron();
             sweep = true;
         }
-        let until = now + time;
-        let now_ms = self.engine.clock.unix_ms();
-        self.background_due = self.engine.shard.background(now_ms, sweep, || Instant::now() < until);
+        let until_ns = now_ns + whole_ns(time);
+        let (now_ms, watch) = (self.engine.clock.unix_ms(), &self.watch);
+        self.background_due = self.engine.shard.background(now_ms, sweep, || watch.now_ns() < until_ns);
         let used = self.engine.used_bytes();
         self.engine.stats.used_bytes_peak = self.engine.stats.used_bytes_peak.max(used);
     }
@@ -229,7 +289,7 @@ impl Handler for State {
             }
             client
         });
-        self.sessions.insert(conn.index, Slot { session: Session::default(), generation: conn.generation });
+        self.sessions.insert(conn.index, Slot { session: Session::default(), generation: conn.generation, queued: false });
         if full {
             engine.stats.rejected_connections += 1;
             crate::proto::reply::Reply::new(out, false).error(errors::MAX_CLIENTS);
@@ -268,10 +328,10 @@ impl Handler for State {
     }
 
     fn sent(&mut self, conn: ConnId, _queued: usize, out: &mut Out) {
-        let Some(slot) = self.sessions.get(conn.index) else { return };
-        if out.queued() < crate::cmd::many::OUT_HIGH_BYTES / 4 && (slot.session.is_full() || slot.session.is_suspended()) {
-            self.ready.push_back(conn);
+        if out.queued() < OUT_LOW_BYTES {
+            self.make_ready(conn);
         }
+        let Some(slot) = self.sessions.get(conn.index) else { return };
         Self::account(&mut self.engine, conn.index, &slot.session, out);
     }
 
@@ -297,6 +357,6 @@ impl Handler for State {
 
     #[inline]
     fn turn_over(&mut self) -> bool {
-        self.woken.elapsed() > DISPATCH_MAX
+        self.turn_time() > DISPATCH_MAX
     }
 }
