@@ -58,7 +58,8 @@ fn serve(mut config: Config) -> Result<(), String> {
     facts.backend = "epoll";
     facts.executable = std::env::current_exe().map(|p| p.display().to_string()).unwrap_or_default();
     facts.config_file = config_file.map(|p| p.display().to_string()).unwrap_or_default();
-    facts.tcp_port = addresses.iter().find_map(|a| if let LocalAddr::Tcp(a) = a { Some(a.port()) } else { None }).unwrap_or(0);
+    facts.tcp_port =
+        addresses.iter().find_map(|a| if let LocalAddr::Tcp(a) = a { Some(a.port()) } else { None }).unwrap_or(0);
 
     log::info!(
         "Dolmen {} is starting: pid {}, {workers} worker{}, {databases} databases",

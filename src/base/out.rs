@@ -371,7 +371,8 @@ mod tests {
                 let mut slices = Vec::new();
                 out.slices(&mut slices, 2);
                 assert!(!slices.is_empty() && slices.len() <= 2);
-                let take = slices.iter().map(|s| s.len()).sum::<usize>().min(step.max(if got.len() < 100 { 1 } else { 9973 }));
+                let take =
+                    slices.iter().map(|s| s.len()).sum::<usize>().min(step.max(if got.len() < 100 { 1 } else { 9973 }));
                 let flat: Vec<u8> = slices.iter().flat_map(|s| s.to_vec()).collect();
                 got.extend_from_slice(&flat[..take]);
                 out.advance(take);

@@ -151,7 +151,11 @@ pub fn client_id(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
 
 pub fn client_getname(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
     let name = ctx.clients.get(ctx.me).name();
-    if name.is_empty() { ctx.reply.null() } else { ctx.reply.bulk(name) }
+    if name.is_empty() {
+        ctx.reply.null()
+    } else {
+        ctx.reply.bulk(name)
+    }
     Outcome::Done
 }
 
@@ -205,8 +209,10 @@ pub fn client_list(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
             _ => return ctx.fail(errors::unknown_client_type(args[3])),
         },
         (Some(b"id"), 4..) => {
-            let parsed: Option<Vec<u64>> =
-                args[3..].iter().map(|a| int::parse_i64(a).and_then(|i| u64::try_from(i).ok()).filter(|i| *i > 0)).collect();
+            let parsed: Option<Vec<u64>> = args[3..]
+                .iter()
+                .map(|a| int::parse_i64(a).and_then(|i| u64::try_from(i).ok()).filter(|i| *i > 0))
+                .collect();
             match parsed {
                 Some(parsed) => ids = Some(parsed),
                 None => return ctx.fail(errors::INVALID_CLIENT_ID),

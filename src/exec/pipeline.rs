@@ -15,8 +15,8 @@ use crate::cmd::ctx::{Args, Ctx, Exec, Outcome, Task};
 use crate::cmd::many::{OUT_HIGH_BYTES, SLICED_MIN_ARGS};
 use crate::cmd::spec::{Command, Flags};
 use crate::db::{Key, Locator};
-use crate::proto::errors;
 use crate::proto::carry::Carry;
+use crate::proto::errors;
 use crate::table::Site;
 
 /// Requests whose items are fetched together.
@@ -43,7 +43,14 @@ impl Request {
     #[inline(always)]
     #[must_use]
     pub fn of_key(row: &'static Command<Exec>, key: Key<'_>, args: usize, argc: usize, end: usize) -> Request {
-        Request { row: Some(row), hash: key.hash, site: key.site, args: narrow(args), argc: narrow(argc), end: narrow(end) }
+        Request {
+            row: Some(row),
+            hash: key.hash,
+            site: key.site,
+            args: narrow(args),
+            argc: narrow(argc),
+            end: narrow(end),
+        }
     }
 }
 
@@ -194,7 +201,14 @@ impl Engine {
         self.run_with_blob(me, request, &args, blob, out)
     }
 
-    fn run_with_blob(&mut self, me: u32, request: Request, args: Args<'_>, blob: dolmen_slab::BlobId, out: &mut Out) -> End {
+    fn run_with_blob(
+        &mut self,
+        me: u32,
+        request: Request,
+        args: Args<'_>,
+        blob: dolmen_slab::BlobId,
+        out: &mut Out,
+    ) -> End {
         let mut gate = self.clients.get(me).gate;
         if !self.shard.holds.is_idle() {
             gate |= HOLDS;
@@ -232,7 +246,10 @@ impl Engine {
 
 /// Offsets in a window or a batch; windows are far below 4 GB.
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "bounded by the window's size, or the argument count limit of 2^31 - 1")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "bounded by the window's size, or the argument count limit of 2^31 - 1"
+)]
 fn narrow(n: usize) -> u32 {
     debug_assert!(u32::try_from(n).is_ok());
     n as u32
@@ -284,7 +301,9 @@ fn must_wait(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>) -> 
 fn refuse(ctx: &mut Ctx<'_>, row: Option<&'static Command<Exec>>, args: Args<'_>, reasons: u8) {
     match row {
         None => ctx.fail(errors::unknown_command(args)),
-        Some(row) if reasons & gate::UNAUTHENTICATED != 0 && !row.flags.contains(Flags::NO_AUTH) => ctx.fail(errors::NOAUTH),
+        Some(row) if reasons & gate::UNAUTHENTICATED != 0 && !row.flags.contains(Flags::NO_AUTH) => {
+            ctx.fail(errors::NOAUTH)
+        }
         Some(row) => ctx.fail(errors::wrong_number_of_arguments(row.name)),
     };
 }

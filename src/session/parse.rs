@@ -56,16 +56,18 @@ pub(super) fn batch<'a: 'b, 'b>(
         if row.flags.contains(Flags::ENDS_BATCH) {
             return Stop::BatchFull;
         }
-        if row.first_key > 0 && end < bytes.len() {
+        // (A request that lacks its key is refused when it runs.)
+        if (1..opening.count()).contains(&row.first_key) && end < bytes.len() {
             *from = alike(row, opening, locator, &limits, bytes, end, args, requests);
         }
     }
     Stop::WindowEmpty
 }
 
-/// The requests from `at` on that begin as the one before them: same command, same number of arguments. In a pipeline that is most of them, so
-/// this loop has nothing in it that they do not need. Returns where the first other one begins, or one that is not whole or not right.
-#[expect(clippy::too_many_arguments, reason = "they live in registers; a struct of them would be spilled")]
+/// The requests from `from` on that begin as the one before them: same command, same number of arguments. In a pipeline that is most of them,
+/// so these loops have nothing in them that those do not need; two small ones, as one that does both would live on the stack. Returns where
+/// the first other one begins, or one that is not whole or not right.
+#[expect(clippy::too_many_arguments, reason = "what the batch and its window are; bundling them would only hide it")]
 #[inline(never)]
 fn alike<'a: 'b, 'b>(
     row: &'static Command<Exec>,
@@ -73,16 +75,25 @@ fn alike<'a: 'b, 'b>(
     locator: Locator<'_>,
     limits: &Limits,
     bytes: &'b [u8],
-    mut at: usize,
+    from: usize,
     args: &mut ArenaVec<'a, &'b [u8]>,
     requests: &mut ArenaVec<'a, Request>,
 ) -> usize {
-    while requests.len() < BATCH_MAX {
-        let first = args.len();
+    let mut ends = [0; BATCH_MAX];
+    let first = args.len();
+    let room = BATCH_MAX - requests.len();
+    let (mut n, mut at) = (0, from);
+    while n < room {
         let Some(Ok(Parsed::Request { end })) = resp::parse_alike(bytes, at, &opening, limits, args) else { break };
-        let Some(key) = args.get(first + row.first_key) else { break };
-        requests.push(Request::of_key(row, locator.key(key), first, args.len() - first, end));
+        ends[n] = end;
+        n += 1;
         at = end;
     }
+    let argc = opening.count();
+    requests.extend(
+        args[first..].chunks_exact(argc).zip(&ends[..n]).enumerate().map(|(i, (argv, end))| {
+            Request::of_key(row, locator.key(argv[row.first_key]), first + i * argc, argc, *end)
+        }),
+    );
     at
 }

@@ -42,8 +42,8 @@ use dolmen_slab::{AllocError, Handle, Slab};
 use drain::Doomed;
 use growth::{Queue, low_limit, soft_limit};
 pub use raw::{Home, Slot};
-pub use site::Site;
 use raw::{tag_of, top};
+pub use site::Site;
 
 /// What a table must know of the entries its handles point to.
 pub trait Entries {

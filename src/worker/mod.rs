@@ -36,7 +36,13 @@ impl<B: Backend> Worker<B> {
     ///
     /// # Errors
     /// If the address space for the data cannot be reserved.
-    pub fn new(backend: B, config: Config, clock: Clock, seed: u64, memory: dolmen_slab::Config) -> std::io::Result<Worker<B>> {
+    pub fn new(
+        backend: B,
+        config: Config,
+        clock: Clock,
+        seed: u64,
+        memory: dolmen_slab::Config,
+    ) -> std::io::Result<Worker<B>> {
         Ok(Worker { backend, state: State::new(Engine::new(config, clock, seed, memory)?) })
     }
 
