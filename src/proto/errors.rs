@@ -32,7 +32,8 @@ pub const NOPROTO: &str = "NOPROTO unsupported protocol version";
 pub const PROTOCOL_VERSION: &str = "ERR Protocol version is not an integer or out of range";
 pub const CLIENT_NAME: &str = "ERR Client names cannot contain spaces, newlines or special characters.";
 pub const INVALID_CLIENT_ID: &str = "ERR Invalid client ID";
-pub const INVALID_DB_INDEX: &str = "ERR invalid DB index";
+/// A number that does not fit C's `int`.
+pub const NOT_AN_INT: &str = "ERR value is out of range, value must between -2147483648 and 2147483647";
 pub const NO_SHUTDOWN: &str = "ERR No shutdown in progress.";
 pub const SHUTDOWN_FAILED: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
 pub const NO_SUCH_CLIENT: &str = "ERR No such client";
@@ -80,6 +81,13 @@ pub fn unknown_command(args: &[&[u8]]) -> Vec<u8> {
 pub fn unknown_subcommand(container: &str, sub: &[u8]) -> Vec<u8> {
     let help = container.to_ascii_uppercase();
     [b"ERR unknown subcommand '", head(sub, PREVIEW_BYTES), b"'. Try ", help.as_bytes(), b" HELP."].concat()
+}
+
+/// A subcommand that is not a row of its own, or has the wrong number of arguments.
+pub fn subcommand_syntax(container: &str, sub: &[u8]) -> Vec<u8> {
+    let help = container.to_ascii_uppercase();
+    let before = b"ERR unknown subcommand or wrong number of arguments for '";
+    [before, head(sub, PREVIEW_BYTES), b"'. Try ", help.as_bytes(), b" HELP."].concat()
 }
 
 /// HELLO with an option that it does not know, or that lacks its argument.
