@@ -102,7 +102,7 @@ impl<T> Slots<T> {
         let slot = &mut self.chunks[conn.index as usize / CHUNK_SLOTS][conn.index as usize % CHUNK_SLOTS];
         let Entry::Live(value) = std::mem::replace(&mut slot.entry, Entry::Free(NIL)) else { return None };
         self.live -= 1;
-        // A slot after 2^32 connections is given up: 56 bytes once in a very long while, against a stale id that finds a stranger.
+        // A slot after 2^32 connections is given up: some bytes once in a very long while, against a stale id that finds a stranger.
         if let Some(generation) = slot.generation.checked_add(1) {
             slot.generation = generation;
             slot.entry = Entry::Free(self.free);
