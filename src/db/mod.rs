@@ -219,6 +219,13 @@ impl Shard {
         self.databases.iter().chain(&self.detached).map(of).sum()
     }
 
+    /// The part of `overhead_bytes` that does not lie in the slab.
+    #[must_use]
+    pub fn heap_bytes(&self) -> u64 {
+        let of = |d: &Database| d.table.heap_bytes() as u64 + d.wheel.as_ref().map_or(0, |w| w.heap_bytes());
+        self.databases.iter().chain(&self.detached).map(of).sum()
+    }
+
     // ---- large values on their way in ----
 
     /// A blob that will receive a value of `len_bytes`.

@@ -272,6 +272,7 @@ enum Verdict {
 #[inline(never)]
 fn look_twice(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, reasons: u8) -> Verdict {
     if reasons & gate::UNAUTHENTICATED != 0 && !row.flags.contains(Flags::NO_AUTH) {
+        ctx.stats.commands -= 1;
         ctx.fail(errors::NOAUTH);
         return Verdict::Refused;
     }
@@ -299,6 +300,8 @@ fn must_wait(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>) -> 
 #[cold]
 #[inline(never)]
 fn refuse(ctx: &mut Ctx<'_>, row: Option<&'static Command<Exec>>, args: Args<'_>) {
+    // Only what ran counts as processed.
+    ctx.stats.commands -= 1;
     match row {
         None => match ctx.commands.find(args[0]) {
             Some(container) => ctx.fail(errors::unknown_subcommand(container.name, args[1])),

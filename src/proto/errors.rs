@@ -38,6 +38,10 @@ pub const NO_SHUTDOWN: &str = "ERR No shutdown in progress.";
 pub const SHUTDOWN_FAILED: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
 pub const NO_SUCH_CLIENT: &str = "ERR No such client";
 pub const MAX_CLIENTS: &str = "ERR max number of clients reached";
+/// Said to a client that comes from another machine while anybody could come; clients know it by its prefix.
+pub const PROTECTED_MODE: &str = "DENIED Dolmen is running in protected mode because protected mode is enabled and no password is set \
+     for the default user. In this mode connections are only accepted from the loopback interface. To serve other machines, set a \
+     password with '--requirepass <password>', or, if nobody unwanted can reach the server, start it with '--protected-mode no'";
 pub const LOADING: &str = "LOADING Redis is loading the dataset in memory";
 pub const EXECABORT: &str = "EXECABORT Transaction discarded because of previous errors.";
 pub const EXEC_WITHOUT_MULTI: &str = "ERR EXEC without MULTI";

@@ -9,6 +9,7 @@ use crate::exec::Engine;
 use crate::net::{ConnId, Flow, Handler, Peer, Why};
 use crate::proto::errors;
 use crate::session::{Session, Turn};
+use crate::worker::rates::Rates;
 use bumpalo::Bump;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -54,6 +55,7 @@ pub struct State {
     background_due: bool,
     cron_due_ns: u64,
     cron_cursor: u32,
+    rates: Rates<3>,
     terminate: bool,
 }
 
@@ -77,6 +79,7 @@ impl State {
             background_due: false,
             cron_due_ns: now_ns,
             cron_cursor: 0,
+            rates: Rates::new(now_ns),
             terminate: false,
         }
     }
@@ -114,13 +117,14 @@ impl State {
     }
 
     /// A turn ends: counts it.
-    pub fn end_turn(&mut self, backend_bytes: usize) {
+    pub fn end_turn(&mut self, backend_bytes: usize, sent_bytes: u64) {
         let ns = self.watch.now_ns().saturating_sub(self.woken_ns);
         let stats = &mut self.engine.stats;
         stats.turns += 1;
         stats.turn_ns_total += ns;
         stats.turn_ns_max = stats.turn_ns_max.max(ns);
         stats.backend_bytes = backend_bytes as u64;
+        stats.output_bytes = sent_bytes;
         self.awake = false;
     }
 
@@ -146,6 +150,13 @@ impl State {
     /// Sessions that can use time now.
     pub fn ready_len(&self) -> usize {
         self.ready.len()
+    }
+
+    /// Is there a session whose input was read and not yet answered?
+    pub fn is_waited_for(&self) -> bool {
+        self.sessions
+            .iter()
+            .any(|(_, slot)| slot.session.is_suspended() || slot.session.is_held() || slot.session.is_full())
     }
 
     pub fn next_ready(&mut self) -> Option<ConnId> {
@@ -193,12 +204,16 @@ impl State {
     /// What CLIENT LIST and INFO tell of the memory of a client.
     fn account(engine: &mut Engine, index: u32, session: &Session, out: &Out) {
         let client = engine.clients.get_mut(index);
-        client.suspended = session.is_suspended();
+        let suspended = session.is_suspended();
+        engine.stats.suspended_clients += u64::from(suspended);
+        engine.stats.suspended_clients -= u64::from(std::mem::replace(&mut client.suspended, suspended));
         let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let (query, output) = (clamp(session.bytes()), clamp(out.queued()));
         let before = u64::from(client.query_bytes) + u64::from(client.out_bytes);
         client.query_bytes = query;
         client.out_bytes = output;
+        engine.stats.query_bytes_max.see(query);
+        engine.stats.out_bytes_max.see(output);
         engine.stats.clients_bytes = engine.stats.clients_bytes + u64::from(query) + u64::from(output) - before;
     }
 
@@ -248,8 +263,15 @@ impl State {
         self.engine.stats.used_bytes_peak = self.engine.stats.used_bytes_peak.max(used);
     }
 
-    /// Some times a second: clients that idle too long.
+    /// Some times a second: rates for INFO, clients that idle too long.
     fn cron(&mut self) {
+        let stats = &mut self.engine.stats;
+        let counts = [stats.commands, stats.input_bytes, stats.output_bytes];
+        if self.rates.sample(self.woken_ns, counts) {
+            stats.per_second = self.rates.per_second();
+            stats.query_bytes_max.tick();
+            stats.out_bytes_max.tick();
+        }
         let timeout_ms = u64::from(self.engine.config.timeout_s) * 1000;
         if timeout_ms == 0 {
             return;
@@ -271,6 +293,12 @@ impl State {
     }
 }
 
+/// Whether a peer is of this machine, for protected mode.
+fn is_local(peer: &Peer) -> bool {
+    let address = peer.remote.parse::<std::net::SocketAddr>();
+    peer.unix || address.is_ok_and(|address| address.ip().to_canonical().is_loopback())
+}
+
 impl Handler for State {
     fn woken(&mut self) {
         self.wake();
@@ -282,6 +310,7 @@ impl Handler for State {
         let full = engine.clients.len() >= engine.config.maxclients as usize;
         let now_ms = engine.clock.unix_ms();
         let locked = !engine.config.requirepass.is_empty();
+        let denied = engine.config.protected_mode && !locked && !is_local(&peer);
         engine.clients.insert(conn.index, |id| {
             let mut client = Client::new(id, now_ms, &peer.remote, &peer.local, peer.fd, peer.unix);
             if locked {
@@ -289,10 +318,12 @@ impl Handler for State {
             }
             client
         });
-        self.sessions.insert(conn.index, Slot { session: Session::default(), generation: conn.generation, queued: false });
-        if full {
+        self.sessions
+            .insert(conn.index, Slot { session: Session::default(), generation: conn.generation, queued: false });
+        if full || denied {
             engine.stats.rejected_connections += 1;
-            crate::proto::reply::Reply::new(out, false).error(errors::MAX_CLIENTS);
+            let text = if full { errors::MAX_CLIENTS } else { errors::PROTECTED_MODE };
+            crate::proto::reply::Reply::new(out, false).error(text);
             return Flow::Finish;
         }
         engine.stats.connections += 1;
@@ -339,6 +370,7 @@ impl Handler for State {
         if let Some(slot) = self.sessions.remove(conn.index) {
             let client = self.engine.clients.get(conn.index);
             self.engine.stats.clients_bytes -= u64::from(client.query_bytes) + u64::from(client.out_bytes);
+            self.engine.stats.suspended_clients -= u64::from(client.suspended);
             self.engine.clients.remove(conn.index);
             slot.session.close(&mut self.engine);
         }
