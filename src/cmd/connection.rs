@@ -211,10 +211,9 @@ pub fn client_list(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
             _ => return ctx.fail(errors::unknown_client_type(args[3])),
         },
         (Some(b"id"), 4..) => {
-            let parsed: Option<Vec<u64>> = args[3..]
-                .iter()
-                .map(|a| int::parse_i64(a).and_then(|i| u64::try_from(i).ok()).filter(|i| *i > 0))
-                .collect();
+            // Nobody has an id below 1, but asking is no error.
+            let parsed: Option<Vec<u64>> =
+                args[3..].iter().map(|a| Some(u64::try_from(int::parse_i64(a)?).unwrap_or(0))).collect();
             match parsed {
                 Some(parsed) => ids = Some(parsed),
                 None => return ctx.fail(errors::INVALID_CLIENT_ID),

@@ -96,12 +96,12 @@ pub fn subcommand_syntax(container: &str, sub: &[u8]) -> Vec<u8> {
 
 /// HELLO with an option that it does not know, or that lacks its argument.
 pub fn hello_option(option: &[u8]) -> Vec<u8> {
-    [b"ERR Syntax error in HELLO option '", option, b"'"].concat()
+    [b"ERR Syntax error in HELLO option '", head(option, option.len()), b"'"].concat()
 }
 
 /// EXPIRE and its kin.
 pub fn unsupported_option(option: &[u8]) -> Vec<u8> {
-    [b"ERR Unsupported option ", option].concat()
+    [b"ERR Unsupported option ", head(option, option.len())].concat()
 }
 
 /// CLIENT SETINFO with a text that CLIENT LIST could not show; `option` in lower case.
@@ -111,12 +111,12 @@ pub fn client_label(option: &[u8]) -> Vec<u8> {
 
 /// CLIENT SETINFO of something else.
 pub fn unrecognized_option(option: &[u8]) -> Vec<u8> {
-    [b"ERR Unrecognized option '", option, b"'"].concat()
+    [b"ERR Unrecognized option '", head(option, option.len()), b"'"].concat()
 }
 
 /// CLIENT LIST TYPE of something else.
 pub fn unknown_client_type(name: &[u8]) -> Vec<u8> {
-    [b"ERR Unknown client type '", name, b"'"].concat()
+    [b"ERR Unknown client type '", head(name, name.len()), b"'"].concat()
 }
 
 pub(super) fn protocol(what: &[u8]) -> Vec<u8> {
