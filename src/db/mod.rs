@@ -10,6 +10,8 @@ pub mod background;
 pub mod hold;
 pub mod item;
 mod strings;
+#[cfg(test)]
+mod tests;
 pub mod view;
 pub mod wheel;
 
@@ -137,6 +139,8 @@ pub struct Shard {
     databases: Box<[Database]>,
     /// Databases that were flushed, emptied in slices.
     detached: VecDeque<Database>,
+    /// Keys in `detached` that were not freed yet.
+    lazy_pending: usize,
     /// Databases ever put into `detached`, and drained; a FLUSHALL SYNC waits until they meet.
     detached_total: u64,
     drained_total: u64,
@@ -156,6 +160,7 @@ impl Shard {
             seed,
             databases: (0..databases).map(|_| Database::new(seed)).collect(),
             detached: VecDeque::new(),
+            lazy_pending: 0,
             detached_total: 0,
             drained_total: 0,
             evacuation: None,
