@@ -166,6 +166,36 @@ pub trait Task {
     fn abandon(&mut self, _shard: &mut Shard) {}
 }
 
+/// The largest of the values seen of late: of the last `TICKS` ticks, or up to twice as many.
+#[derive(Default, Debug)]
+pub struct RecentMax {
+    current: u32,
+    before: u32,
+    ticks: u32,
+}
+
+impl RecentMax {
+    /// Four seconds, at ten ticks a second.
+    const TICKS: u32 = 40;
+
+    #[inline]
+    pub fn see(&mut self, value: u32) {
+        self.current = self.current.max(value);
+    }
+
+    pub fn tick(&mut self) {
+        self.ticks += 1;
+        if self.ticks == Self::TICKS {
+            *self = RecentMax { current: 0, before: self.current, ticks: 0 };
+        }
+    }
+
+    #[must_use]
+    pub fn get(&self) -> u32 {
+        self.current.max(self.before)
+    }
+}
+
 /// Counters of the server, beside those of the shards.
 #[derive(Default, Debug)]
 pub struct Stats {
@@ -186,6 +216,13 @@ pub struct Stats {
     pub dirty: u64,
     /// Bytes held by clients: requests in progress, output, suspended commands.
     pub clients_bytes: u64,
+    /// Clients whose command goes on in slices.
+    pub suspended_clients: u64,
+    /// The most that one client had waiting lately, in bytes: input and output.
+    pub query_bytes_max: RecentMax,
+    pub out_bytes_max: RecentMax,
+    /// Commands, bytes of input and bytes of output a second, of late.
+    pub per_second: [u64; 3],
     /// Bytes that the backend holds for connections and their output.
     pub backend_bytes: u64,
 }
@@ -210,6 +247,8 @@ pub struct Asks {
 pub struct Facts {
     pub run_id: String,
     pub start_unix_ms: u64,
+    /// Memory accounted for before anything was stored.
+    pub start_used_bytes: u64,
     pub executable: String,
     pub config_file: String,
     pub workers: usize,

@@ -206,8 +206,26 @@ pub fn scan(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     ctx.suspend(Box::new(task))
 }
 
+/// A cursor as C's `strtoul` reads it: a sign is allowed (a negative number counts from 2^64), and nothing at all is 0.
+fn parse_cursor(argument: &[u8]) -> Option<u64> {
+    let (negative, digits) = match argument {
+        [] => return Some(0),
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() {
+        return None;
+    }
+    let number = digits.iter().try_fold(0u64, |n, byte| {
+        byte.is_ascii_digit().then_some(())?;
+        n.checked_mul(10)?.checked_add(u64::from(byte - b'0'))
+    })?;
+    Some(if negative { number.wrapping_neg() } else { number })
+}
+
 fn parse_scan(args: Args<'_>) -> Result<(Walk, u64), Failure> {
-    let cursor = int::parse_u64(args[1]).ok_or(errors::INVALID_CURSOR)?;
+    let cursor = parse_cursor(args[1]).ok_or(errors::INVALID_CURSOR)?;
     let mut count = 10u64;
     let mut walk = Walk::new(None, cursor);
     let mut rest = args[2..].iter();

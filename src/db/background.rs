@@ -31,7 +31,9 @@ impl Shard {
         fresh.table.succeed(&self.databases[index].table);
         let old = mem::replace(&mut self.databases[index], fresh);
         let keys = old.len();
-        if keys > 0 || old.wheel.is_some() {
+        // Without keys there may be memory all the same: a table that has not shrunk yet.
+        if keys > 0 || old.wheel.is_some() || old.table.table_bytes() > 0 {
+            self.lazy_pending += keys;
             self.detached.push_back(old);
             self.detached_total += 1;
         }
@@ -54,10 +56,10 @@ impl Shard {
         self.drained_total >= mark
     }
 
-    /// Flushed or deleted, not yet given back: databases in the queue.
+    /// Keys of flushed databases that were not given back yet.
     #[must_use]
     pub fn lazy_pending(&self) -> usize {
-        self.detached.iter().map(Database::len).sum()
+        self.lazy_pending
     }
 
     /// When the next deadline may be due, in Unix milliseconds.
@@ -103,7 +105,7 @@ impl Shard {
             return more;
         }
         let purging = wheel.purge(slab, EXPIRE_UNIT, |slab, hash32, code, new_code| {
-            let Some((h, _, expiry)) = armed_item(table, slab, hash32, code) else { return false };
+            let Some((h, _, expiry)) = armed_item(table, slab, *seed, hash32, code) else { return false };
             set_armed(slab, h, Expiry { armed: new_code, ..expiry });
             true
         });
@@ -111,9 +113,12 @@ impl Shard {
     }
 
     fn drain_some(&mut self) -> bool {
-        let Some(database) = self.detached.front_mut() else { return false };
-        let slab = &mut self.slab;
-        let mut more = database.table.drain(slab, DRAIN_UNIT, free_item);
+        let Shard { slab, detached, lazy_pending, .. } = &mut *self;
+        let Some(database) = detached.front_mut() else { return false };
+        let mut more = database.table.drain(slab, DRAIN_UNIT, |slab, h| {
+            *lazy_pending -= 1;
+            free_item(slab, h);
+        });
         if !more && let Some(wheel) = &mut database.wheel {
             more = wheel.drain(slab, DRAIN_UNIT);
         }
@@ -163,12 +168,15 @@ impl Shard {
     }
 }
 
-/// The item of a prefix that carries a code.
-fn armed_item(table: &Table, slab: &Slab, hash32: u32, code: u16) -> Option<(Handle, Slot, Expiry)> {
+/// The item of a prefix that carries a code. The table shows neighbours of other prefixes too, and whoever shares a deadline shares
+/// the code: to take one of those would leave it an entry by which the table does not find it, and the right one none.
+fn armed_item(table: &Table, slab: &Slab, seed: u64, hash32: u32, code: u16) -> Option<(Handle, Slot, Expiry)> {
     let mut found = None;
     table.find_prefix(slab, hash32, |h, slot| {
-        if let Some(expiry) = item_at(slab, h).expiry()
+        let item = item_at(slab, h);
+        if let Some(expiry) = item.expiry()
             && expiry.armed == code
+            && prefix(item.hash(seed)) == hash32
         {
             found = Some((h, slot, expiry));
         }
@@ -201,7 +209,7 @@ impl Due for Expirer<'_> {
     }
 
     fn fire(&mut self, slab: &mut Slab, hash32: u32, code: u16, rearm: &mut Rearm<'_>) {
-        let Some((h, slot, expiry)) = armed_item(self.table, slab, hash32, code) else { return };
+        let Some((h, slot, expiry)) = armed_item(self.table, slab, self.seed, hash32, code) else { return };
         if expiry.deadline_ms > self.now_ms {
             let armed = rearm.at(slab, expiry.deadline_ms);
             set_armed(slab, h, Expiry { armed, ..expiry });

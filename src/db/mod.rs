@@ -10,6 +10,8 @@ pub mod background;
 pub mod hold;
 pub mod item;
 mod strings;
+#[cfg(test)]
+mod tests;
 pub mod view;
 pub mod wheel;
 
@@ -144,6 +146,8 @@ pub struct Shard {
     databases: Box<[Database]>,
     /// Databases that were flushed, emptied in slices.
     detached: VecDeque<Database>,
+    /// Keys in `detached` that were not freed yet.
+    lazy_pending: usize,
     /// Databases ever put into `detached`, and drained; a FLUSHALL SYNC waits until they meet.
     detached_total: u64,
     drained_total: u64,
@@ -163,6 +167,7 @@ impl Shard {
             seed,
             databases: (0..databases).map(|_| Database::new(seed)).collect(),
             detached: VecDeque::new(),
+            lazy_pending: 0,
             detached_total: 0,
             drained_total: 0,
             evacuation: None,
@@ -223,6 +228,13 @@ impl Shard {
     #[must_use]
     pub fn overhead_bytes(&self) -> u64 {
         let of = |d: &Database| d.table.table_bytes() as u64 + d.wheel.as_ref().map_or(0, |w| w.bytes());
+        self.databases.iter().chain(&self.detached).map(of).sum()
+    }
+
+    /// The part of `overhead_bytes` that does not lie in the slab.
+    #[must_use]
+    pub fn heap_bytes(&self) -> u64 {
+        let of = |d: &Database| d.table.heap_bytes() as u64 + d.wheel.as_ref().map_or(0, |w| w.heap_bytes());
         self.databases.iter().chain(&self.detached).map(of).sum()
     }
 

@@ -237,7 +237,9 @@ impl Db<'_> {
             Value::Int(i) => int::write_i64(&mut [0; 20], *i).to_vec(),
             Value::Blob(id) => {
                 let slab = &self.shard.slab;
-                (0..slab.blob_segments(*id)).flat_map(|i| slab.blob_segment(*id, i).iter().copied()).collect()
+                let mut bytes = Vec::with_capacity(slab.blob_len(*id));
+                (0..slab.blob_segments(*id)).for_each(|i| bytes.extend_from_slice(slab.blob_segment(*id, i)));
+                bytes
             }
         }
     }

@@ -85,6 +85,7 @@ impl<'a> Db<'a> {
         let slab = &self.shard.slab;
         let table = &self.shard.databases[self.index].table;
         let home = if !key.site.is_none() && table.epoch() == self.epoch {
+            debug_assert_eq!(key.site, table.site(slab, key.hash), "the key's site was made before this view");
             table.find_home(slab, key.site, key.hash, |h| item_at(slab, h).is_key(slab, key))
         } else {
             Home::Elsewhere

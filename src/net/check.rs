@@ -46,6 +46,9 @@ impl<B: Backend> Backend for Checked<B> {
     fn stop_listening(&mut self) {
         self.inner.stop_listening();
     }
+    fn sent_bytes(&self) -> u64 {
+        self.inner.sent_bytes()
+    }
     fn memory_bytes(&self) -> usize {
         self.inner.memory_bytes()
     }

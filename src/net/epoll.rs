@@ -133,6 +133,7 @@ pub struct Epoll {
     slices: Vec<IoSlice<'static>>,
     /// Capacity of the outputs that wait beyond a flush.
     held_bytes: usize,
+    sent_bytes: u64,
     listeners: Vec<Listener>,
     /// Bit `i`: listener `i` may have more to accept.
     accept_more: u64,
@@ -163,6 +164,7 @@ impl Epoll {
             unserved: 0,
             slices: Vec::with_capacity(sys::SEND_SLICES_MAX),
             held_bytes: 0,
+            sent_bytes: 0,
             listeners: Vec::new(),
             accept_more: 0,
             accept_pause: None,
@@ -401,6 +403,10 @@ impl Backend for Epoll {
         self.listeners.clear();
         self.accept_more = 0;
         self.accept_pause = None;
+    }
+
+    fn sent_bytes(&self) -> u64 {
+        self.sent_bytes
     }
 
     fn memory_bytes(&self) -> usize {

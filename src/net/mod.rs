@@ -157,6 +157,8 @@ pub trait Backend {
     fn close(&mut self, conn: ConnId, flow: Flow);
     /// Stops accepting and closes the listeners.
     fn stop_listening(&mut self);
+    /// Bytes that the kernel has taken, of all connections there ever were.
+    fn sent_bytes(&self) -> u64;
     /// Memory held for connections and their output, in bytes.
     fn memory_bytes(&self) -> usize;
 }

@@ -125,6 +125,7 @@ pub struct Sim {
     dirty: Vec<ConnId>,
     doorbell: Doorbell,
     signals: VecDeque<i32>,
+    sent_bytes: u64,
     contract: Contract,
 }
 
@@ -147,6 +148,7 @@ impl Sim {
             dirty: Vec::new(),
             doorbell: Doorbell::new().expect("an eventfd for the doorbell"),
             signals: VecDeque::new(),
+            sent_bytes: 0,
             contract,
         }
     }
@@ -443,6 +445,7 @@ impl Sim {
             let space = self.faults.queue_bytes.saturating_sub(client.wire.len()).min(offered);
             let taken = self.rng.part(space, self.faults.short_writes);
             take(&mut conn.out, taken, &mut client.wire);
+            self.sent_bytes += taken as u64;
             assert_eq!(conn.out.queued(), offered - taken, "the output miscounts what was taken");
             if taken < offered {
                 conn.blocked = true;
@@ -606,6 +609,10 @@ impl Backend for Sim {
         for client in std::mem::take(&mut self.backlog) {
             self.clients[client].state = ClientState::Reset;
         }
+    }
+
+    fn sent_bytes(&self) -> u64 {
+        self.sent_bytes
     }
 
     fn memory_bytes(&self) -> usize {

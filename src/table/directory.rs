@@ -74,7 +74,11 @@ impl Directory {
 
     /// Slab and heap bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.bytes + self.root.capacity() * size_of::<PageRef>()
+        self.bytes + self.heap_bytes()
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.root.capacity() * size_of::<PageRef>()
     }
 
     #[inline(always)]

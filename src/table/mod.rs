@@ -97,6 +97,12 @@ impl Table {
         self.directory.bytes()
     }
 
+    /// The part of `table_bytes` that does not lie in the slab.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.directory.heap_bytes()
+    }
+
     /// Fetches the line that `find` will look at first.
     #[inline]
     pub fn prefetch(&self, slab: &Slab, hash: u64) {

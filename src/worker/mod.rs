@@ -4,6 +4,7 @@
 //! turn: poll (inputs → sessions → output) → suspended commands → flush (one send each) → background, in slices
 //! ```
 //! Every turn is bounded: dispatch of inputs ends after `DISPATCH_MAX`, suspended commands and background work get slices.
+mod rates;
 #[cfg(test)]
 mod sim_tests;
 mod state;
@@ -78,7 +79,7 @@ impl<B: Backend> Worker<B> {
         self.close_asked();
         let sleep = self.state.engine.asks.sleep.take();
         self.state.background();
-        self.state.end_turn(self.backend.memory_bytes());
+        self.state.end_turn(self.backend.memory_bytes(), self.backend.sent_bytes());
         if let Some(time) = sleep {
             // DEBUG SLEEP: the server stands still because it was told to; that is no turn of its own making.
             self.state.engine.clock.sleep(time);
@@ -119,18 +120,19 @@ impl<B: Backend> Worker<B> {
         }
     }
 
-    /// Stops accepting, gives the clients time to take what is queued, and closes.
+    /// Stops accepting, gives sliced commands time to finish and the clients time to take what is queued, and closes.
     fn shut_down(&mut self) -> std::io::Result<()> {
         self.backend.stop_listening();
         let at_once = self.state.engine.asks.shutdown == Some(true);
         let until_ns = self.state.watch.now_ns() + whole_ns(SHUTDOWN_FLUSH_MAX);
+        let mut wait = Duration::ZERO;
         while !at_once && self.state.watch.now_ns() < until_ns {
+            self.turn(Some(wait))?;
             let conns: Vec<_> = self.state.conns().collect();
-            if conns.iter().all(|&conn| self.backend.queued(conn) == 0) {
+            if !self.state.is_waited_for() && conns.iter().all(|&conn| self.backend.queued(conn) == 0) {
                 break;
             }
-            self.backend.poll(&mut self.state, Some(Duration::from_millis(10)))?;
-            self.backend.flush(&mut self.state);
+            wait = Duration::from_millis(10);
         }
         log::info!("Dolmen is now ready to exit, bye bye...");
         Ok(())

@@ -9,6 +9,7 @@ use crate::exec::Engine;
 use crate::net::{ConnId, Flow, Handler, Peer, Why};
 use crate::proto::errors;
 use crate::session::{Session, Turn};
+use crate::worker::rates::Rates;
 use bumpalo::Bump;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -78,6 +79,7 @@ pub struct State {
     /// Monotonic time of the next cron.
     cron_due_ns: u64,
     cron_cursor: u32,
+    rates: Rates<3>,
     terminate: bool,
 }
 
@@ -104,6 +106,7 @@ impl State {
             background_due: false,
             cron_due_ns: now_ns,
             cron_cursor: 0,
+            rates: Rates::new(now_ns),
             terminate: false,
         }
     }
@@ -136,13 +139,14 @@ impl State {
     }
 
     /// A turn ends: counts it, up to the last reading of the watch, by `background`.
-    pub fn end_turn(&mut self, backend_bytes: usize) {
+    pub fn end_turn(&mut self, backend_bytes: usize, sent_bytes: u64) {
         let ns = self.now_ns.saturating_sub(self.woken_ns);
         let stats = &mut self.engine.stats;
         stats.turns += 1;
         stats.turn_ns_total += ns;
         stats.turn_ns_max = stats.turn_ns_max.max(ns);
         stats.backend_bytes = backend_bytes as u64;
+        stats.output_bytes = sent_bytes;
         self.awake = false;
     }
 
@@ -179,6 +183,13 @@ impl State {
     #[cfg(test)]
     pub(super) fn held_len(&self) -> usize {
         self.held.len()
+    }
+
+    /// Is there a session whose input was read and not yet answered?
+    pub fn is_waited_for(&self) -> bool {
+        self.sessions
+            .iter()
+            .any(|(_, slot)| slot.session.is_suspended() || slot.session.is_held() || slot.session.is_full())
     }
 
     pub fn next_ready(&mut self) -> Option<ConnId> {
@@ -244,13 +255,17 @@ impl State {
     fn account(engine: &mut Engine, index: u32, slot: &mut Slot, out: &Out) {
         let session = &slot.session;
         let client = engine.clients.get_mut(index);
-        client.suspended = session.is_suspended();
+        let suspended = session.is_suspended();
+        engine.stats.suspended_clients += u64::from(suspended);
+        engine.stats.suspended_clients -= u64::from(std::mem::replace(&mut client.suspended, suspended));
         let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let (query, output) = (clamp(session.bytes()), clamp(out.queued()));
         let before = u64::from(client.query_bytes) + u64::from(client.out_bytes);
         client.query_bytes = query;
         client.out_bytes = output;
         slot.accounted = query > 0 || output > 0;
+        engine.stats.query_bytes_max.see(query);
+        engine.stats.out_bytes_max.see(output);
         engine.stats.clients_bytes = engine.stats.clients_bytes + u64::from(query) + u64::from(output) - before;
     }
 
@@ -294,8 +309,15 @@ impl State {
         }
     }
 
-    /// Some times a second: clients that idle too long.
+    /// Some times a second: rates for INFO, clients that idle too long.
     fn cron(&mut self) {
+        let stats = &mut self.engine.stats;
+        let counts = [stats.commands, stats.input_bytes, stats.output_bytes];
+        if self.rates.sample(self.woken_ns, counts) {
+            stats.per_second = self.rates.per_second();
+            stats.query_bytes_max.tick();
+            stats.out_bytes_max.tick();
+        }
         let timeout_ms = u64::from(self.engine.config.timeout_s) * 1000;
         if timeout_ms == 0 {
             return;
@@ -317,6 +339,12 @@ impl State {
     }
 }
 
+/// Whether a peer is of this machine, for protected mode.
+fn is_local(peer: &Peer) -> bool {
+    let address = peer.remote.parse::<std::net::SocketAddr>();
+    peer.unix || address.is_ok_and(|address| address.ip().to_canonical().is_loopback())
+}
+
 impl Handler for State {
     fn woken(&mut self) {
         self.wake();
@@ -328,6 +356,7 @@ impl Handler for State {
         let full = engine.clients.len() >= engine.config.maxclients as usize;
         let now_ms = engine.clock.unix_ms();
         let locked = !engine.config.requirepass.is_empty();
+        let denied = engine.config.protected_mode && !locked && !is_local(&peer);
         engine.clients.insert(conn.index, |id| {
             let mut client = Client::new(id, now_ms, &peer.remote, &peer.local, peer.fd, peer.unix);
             if locked {
@@ -339,9 +368,10 @@ impl Handler for State {
             conn.index,
             Slot { session: Session::default(), generation: conn.generation, queued: false, accounted: false },
         );
-        if full {
+        if full || denied {
             engine.stats.rejected_connections += 1;
-            crate::proto::reply::Reply::new(out, false).error(errors::MAX_CLIENTS);
+            let text = if full { errors::MAX_CLIENTS } else { errors::PROTECTED_MODE };
+            crate::proto::reply::Reply::new(out, false).error(text);
             return Flow::Finish;
         }
         engine.stats.connections += 1;
@@ -392,6 +422,7 @@ impl Handler for State {
             let client = self.engine.clients.get(conn.index);
             let database = client.database;
             self.engine.stats.clients_bytes -= u64::from(client.query_bytes) + u64::from(client.out_bytes);
+            self.engine.stats.suspended_clients -= u64::from(client.suspended);
             self.engine.clients.remove(conn.index);
             if let Some(task) = slot.session.close(&mut self.engine) {
                 let bytes = task.bytes() as u64;

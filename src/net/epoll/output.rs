@@ -25,6 +25,7 @@ impl Epoll {
         };
         match result {
             Ok(n) => {
+                self.sent_bytes += n as u64;
                 conn.out.advance(n);
                 if conn.out.is_empty() {
                     self.pool.give(conn.out.release());
@@ -58,6 +59,7 @@ impl Epoll {
             self.slices = sys::recycle(slices);
             match result {
                 Ok(n) => {
+                    self.sent_bytes += n as u64;
                     conn.out.advance(n);
                     let left = conn.out.queued();
                     if conn.flags & LEFTOVER != 0 {
