@@ -138,7 +138,7 @@ pub fn debug(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
             }
             Outcome::Done
         }
-        _ => ctx.fail(errors::unknown_subcommand("debug", args[1])),
+        _ => ctx.fail(errors::subcommand_syntax("debug", args[1])),
     }
 }
 

@@ -125,13 +125,17 @@ fn set_with_options(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<(), Failure> {
             b"xx" if condition == Condition::IfPresent => {}
             b"get" => get = true,
             b"keepttl" if time.is_none() => deadline = Some(Deadline::Keep),
-            b"ex" | b"px" | b"exat" | b"pxat" if time.is_none() && deadline.is_none() => {
+            b"ex" | b"px" | b"exat" | b"pxat" if deadline.is_none() => {
                 let unit = match &*word {
                     b"ex" => ExpireUnit::Seconds,
                     b"px" => ExpireUnit::Milliseconds,
                     b"exat" => ExpireUnit::UnixSeconds,
                     _ => ExpireUnit::UnixMilliseconds,
                 };
+                // Twice the same is no error: the last one counts.
+                if time.is_some_and(|(other, _)| other != unit) {
+                    return Err(errors::SYNTAX.into());
+                }
                 time = Some((unit, rest.next().ok_or(errors::SYNTAX)?));
             }
             _ => return Err(errors::SYNTAX.into()),

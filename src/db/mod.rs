@@ -103,6 +103,13 @@ impl Locator<'_> {
 }
 
 impl Locator<'_> {
+    /// `key` as a call: inlined into a loop that seldom runs twice, the hash's constants would be made ready for nothing.
+    #[inline(never)]
+    #[must_use]
+    pub fn key_outlined<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        self.key(bytes)
+    }
+
     /// Brings the items that may be meant by a hash, from a site that was made a while ago.
     #[inline(always)]
     pub fn prefetch_items(&self, site: Site, hash: u64) {
@@ -221,6 +228,13 @@ impl Shard {
     #[must_use]
     pub fn overhead_bytes(&self) -> u64 {
         let of = |d: &Database| d.table.table_bytes() as u64 + d.wheel.as_ref().map_or(0, |w| w.bytes());
+        self.databases.iter().chain(&self.detached).map(of).sum()
+    }
+
+    /// The part of `overhead_bytes` that does not lie in the slab.
+    #[must_use]
+    pub fn heap_bytes(&self) -> u64 {
+        let of = |d: &Database| d.table.heap_bytes() as u64 + d.wheel.as_ref().map_or(0, |w| w.heap_bytes());
         self.databases.iter().chain(&self.detached).map(of).sum()
     }
 

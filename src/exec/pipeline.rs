@@ -88,7 +88,7 @@ impl Engine {
         if let Some(row) = row {
             if row.first_key > 0 {
                 if let Some(key) = args.get(row.first_key) {
-                    let key = locator.key(key);
+                    let key = locator.key_outlined(key);
                     request.hash = key.hash;
                     request.site = key.site;
                 }
@@ -118,7 +118,7 @@ impl Engine {
             fetch(&ctx, 0);
         }
         for (i, request) in requests.iter().enumerate() {
-            if i % AHEAD == 0 {
+            if i % AHEAD == 0 && requests.len() > AHEAD {
                 fetch(&ctx, i / AHEAD + 1);
                 // Seldom is often enough: what a dozen requests can add is bounded.
                 if ctx.out().queued() > OUT_HIGH_BYTES && i > 0 {
@@ -127,7 +127,7 @@ impl Engine {
             }
             let argv = &args[request.args as usize..][..request.argc as usize];
             let Some(row) = request.row.filter(|row| row.takes(argv.len())) else {
-                refuse(&mut ctx, request.row, argv, gate);
+                refuse(&mut ctx, request.row, argv);
                 continue;
             };
             if gate != 0 {
@@ -158,6 +158,7 @@ impl Engine {
         End::All
     }
 
+    #[inline(never)]
     /// Runs a request that arrived in pieces. `blob`: the value that was received in place. A request of very many keys takes the carry
     /// along into its task; otherwise the caller clears it.
     pub fn run_carried(
@@ -220,7 +221,7 @@ impl Engine {
         ctx.site = request.site;
         let end = match request.row.filter(|row| row.takes(args.len())) {
             None => {
-                refuse(&mut ctx, request.row, args, gate);
+                refuse(&mut ctx, request.row, args);
                 End::All
             }
             Some(row) => match if gate == 0 { Verdict::Run } else { look_twice(&mut ctx, row, args, gate) } {
@@ -272,6 +273,7 @@ enum Verdict {
 #[inline(never)]
 fn look_twice(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, reasons: u8) -> Verdict {
     if reasons & gate::UNAUTHENTICATED != 0 && !row.flags.contains(Flags::NO_AUTH) {
+        ctx.stats.commands -= 1;
         ctx.fail(errors::NOAUTH);
         return Verdict::Refused;
     }
@@ -295,15 +297,17 @@ fn must_wait(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>) -> 
     })
 }
 
-/// Answers a request that cannot run: no such command, or not this number of arguments.
+/// Answers a request that cannot run: no such command, or not this number of arguments. As in Redis that comes before NOAUTH.
 #[cold]
 #[inline(never)]
-fn refuse(ctx: &mut Ctx<'_>, row: Option<&'static Command<Exec>>, args: Args<'_>, reasons: u8) {
+fn refuse(ctx: &mut Ctx<'_>, row: Option<&'static Command<Exec>>, args: Args<'_>) {
+    // Only what ran counts as processed.
+    ctx.stats.commands -= 1;
     match row {
-        None => ctx.fail(errors::unknown_command(args)),
-        Some(row) if reasons & gate::UNAUTHENTICATED != 0 && !row.flags.contains(Flags::NO_AUTH) => {
-            ctx.fail(errors::NOAUTH)
-        }
+        None => match ctx.commands.find(args[0]) {
+            Some(container) => ctx.fail(errors::unknown_subcommand(container.name, args[1])),
+            None => ctx.fail(errors::unknown_command(args)),
+        },
         Some(row) => ctx.fail(errors::wrong_number_of_arguments(row.name)),
     };
 }
