@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use dolmen_slab::{Handle, Kind, Slab};
+use proptest::test_runner::Config;
 
 /// A live chunk.
 #[derive(Clone, Copy, Debug)]
@@ -142,6 +143,11 @@ pub fn resident_bytes(slab: &Slab, last: Handle) -> u64 {
     let result = unsafe { libc::mincore(slab.ptr(Handle::NULL).as_ptr().cast(), bytes, pages.as_mut_ptr()) };
     assert_eq!(result, 0);
     pages.iter().map(|&page| u64::from(page & 1) * 4096).sum()
+}
+
+/// Programs a property test runs: few by default, as each is long. `PROPTEST_CASES` says otherwise (fewer under valgrind, more for a hunt).
+pub fn programs() -> Config {
+    if std::env::var_os("PROPTEST_CASES").is_some() { Config::default() } else { Config::with_cases(24) }
 }
 
 /// Spreads bits: a generator of choices for tests that need many.
