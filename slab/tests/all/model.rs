@@ -80,7 +80,6 @@ impl Model {
         let mut victims = 0;
         while let Some(mut victim) = self.slab.pick_victim() {
             victims += 1;
-            let mut moved = HashMap::new();
             while let Some((old, class_bytes)) = self.slab.next_live(&mut victim) {
                 let chunk = self.live[&old];
                 assert_eq!((chunk.kind, Slab::class_bytes(chunk.bytes)), (Kind::Item, class_bytes));
@@ -98,15 +97,10 @@ impl Model {
                 }
                 self.live.insert(new, chunk);
                 self.places.insert(new.bits(), new.bits() + u32::try_from(class_bytes / 8).unwrap());
-                moved.insert(old, new);
             }
             self.slab.finish(victim);
-            for handle in &mut self.order {
-                if let Some(&new) = moved.get(handle) {
-                    *handle = new;
-                }
-            }
         }
+        self.order = self.places.keys().map(|&start| Handle::from_bits(start)).collect();
         victims
     }
 
