@@ -8,8 +8,8 @@ mod targeted;
 use super::Worker;
 use crate::base::clock::Clock;
 use crate::config::Config;
-use crate::net::sim::{ClientId, ClientState, Faults, Sim, SimClock, SimConfig};
 use crate::net::NetConfig;
+use crate::net::sim::{ClientId, ClientState, Faults, Sim, SimClock, SimConfig};
 use std::time::Duration;
 
 /// The simulation's time 0.

@@ -92,7 +92,10 @@ pub(super) fn parse(bytes: &[u8]) -> Option<(Value, usize)> {
         b'$' => {
             let len = usize::try_from(number()).expect("a length");
             let body = bytes.get(at..at + len)?.to_vec();
-            assert!(b"\r\n".starts_with(&bytes[at + len..bytes.len().min(at + len + 2)]), "a bulk string without its end");
+            assert!(
+                b"\r\n".starts_with(&bytes[at + len..bytes.len().min(at + len + 2)]),
+                "a bulk string without its end"
+            );
             at += len + 2;
             if at > bytes.len() {
                 return None;
@@ -153,14 +156,19 @@ impl Checker {
         }
         let Some((value, taken)) = parse(bytes) else { return Ok(0) };
         let good = self.is_expected(expect, &value, begun_ms, now_ms);
-        if good { Ok(taken) } else { Err(format!("{:?} is not {:?}", excerpt(bytes), excerpt(format!("{expect:?}").as_bytes()))) }
+        if good {
+            Ok(taken)
+        } else {
+            Err(format!("{:?} is not {:?}", excerpt(bytes), excerpt(format!("{expect:?}").as_bytes())))
+        }
     }
 
     fn is_expected(&mut self, expect: &Expect, value: &Value, begun_ms: u64, now_ms: u64) -> bool {
         match (expect, value) {
             (Expect::Keys(want), Value::Many(values)) => {
                 let got = names(values);
-                got.len() == want.len() && got.iter().all(|name| want.contains(name))
+                got.len() == want.len()
+                    && got.iter().all(|name| want.contains(name))
                     && got.iter().collect::<BTreeSet<_>>().len() == got.len()
             }
             (Expect::Scan(want), Value::Many(values)) => {

@@ -121,9 +121,10 @@ impl Player {
             if !matches!(expect, Expect::Bytes(_)) && rest.len() < self.try_at_bytes && !impatient {
                 break;
             }
-            let taken = self.checker.check(expect, rest, *begun_ms, now_ms).map_err(|e| {
-                format!("client {}, {} replies before the last: {e}", self.number, self.expects.len())
-            })?;
+            let taken = self
+                .checker
+                .check(expect, rest, *begun_ms, now_ms)
+                .map_err(|e| format!("client {}, {} replies before the last: {e}", self.number, self.expects.len()))?;
             if taken == 0 {
                 self.try_at_bytes = rest.len() + rest.len() / 4 + 1;
                 break;
@@ -250,8 +251,16 @@ impl Player {
         let value = format!("v{}", rng.below(1 << 30)).into_bytes();
         let ms = ttl_ms.to_string().into_bytes();
         match rng.below(6) {
-            0 => self.ask(&[b"SET", &key, &value, b"PX", &ms], Expect::VolatileSet { key: key.clone(), value: value.clone(), ttl_ms }, now_ms),
-            1 => self.ask(&[b"PSETEX", &key, &ms, &value], Expect::VolatileSet { key: key.clone(), value: value.clone(), ttl_ms }, now_ms),
+            0 => self.ask(
+                &[b"SET", &key, &value, b"PX", &ms],
+                Expect::VolatileSet { key: key.clone(), value: value.clone(), ttl_ms },
+                now_ms,
+            ),
+            1 => self.ask(
+                &[b"PSETEX", &key, &ms, &value],
+                Expect::VolatileSet { key: key.clone(), value: value.clone(), ttl_ms },
+                now_ms,
+            ),
             2 => self.ask(
                 &[b"setex", &key, b"1", &value],
                 Expect::VolatileSet { key: key.clone(), value: value.clone(), ttl_ms: 1000 },
@@ -292,8 +301,9 @@ impl Player {
     /// A request of very many keys of its own.
     fn many(&mut self, rng: &mut Rng, now_ms: u64) {
         let count = 1100 + pick(rng, 400);
-        let names: Vec<Vec<u8>> =
-            (0..count).map(|i| format!("own:{}:{}{i}", self.number, if i % 3 == 0 { "" } else { "m" }).into_bytes()).collect();
+        let names: Vec<Vec<u8>> = (0..count)
+            .map(|i| format!("own:{}:{}{i}", self.number, if i % 3 == 0 { "" } else { "m" }).into_bytes())
+            .collect();
         let words = |command: &'static [u8]| -> Vec<&[u8]> {
             std::iter::once(command).chain(names.iter().map(|n| &n[..])).collect()
         };
@@ -369,7 +379,11 @@ impl Player {
                 self.keys.remove(&key);
                 self.ask(&[b"DEL", k], int(usize::from(old.is_some())), now_ms);
             }
-            25 => self.ask(&[b"TYPE", k], Expect::Bytes(if old.is_some() { &b"+string\r\n"[..] } else { b"+none\r\n" }.to_vec()), now_ms),
+            25 => self.ask(
+                &[b"TYPE", k],
+                Expect::Bytes(if old.is_some() { &b"+string\r\n"[..] } else { b"+none\r\n" }.to_vec()),
+                now_ms,
+            ),
             26..29 => self.deadline(rng, key, old, now_ms),
             29 => {
                 let had = old.as_ref().is_some_and(|e| e.deadline_ms.is_some());
@@ -549,7 +563,8 @@ impl Player {
                 self.ask(&[b"TTL", &key], left, now_ms);
             }
             2 => {
-                let at = tell(1).unwrap_or_else(|| Expect::Bytes(format!(":{}\r\n", current.unwrap_or(0)).into_bytes()));
+                let at =
+                    tell(1).unwrap_or_else(|| Expect::Bytes(format!(":{}\r\n", current.unwrap_or(0)).into_bytes()));
                 self.ask(&[b"PEXPIRETIME", &key], at, now_ms);
             }
             3 => {

@@ -34,7 +34,10 @@ fn random_pipelines_are_answered_as_foretold() {
     eprintln!("{} seeds: {sum:?}", seeds.clone().count());
     assert!(failed.is_empty(), "failing seeds: {failed:?}");
     if seeds.clone().count() >= 40 {
-        assert!(sum.requests > 10_000 && sum.suspended > 100 && sum.resets > 10 && sum.held > 10, "it happens: {sum:?}");
+        assert!(
+            sum.requests > 10_000 && sum.suspended > 100 && sum.resets > 10 && sum.held > 10,
+            "it happens: {sum:?}"
+        );
     }
 }
 
@@ -195,10 +198,10 @@ impl Game {
                 let sim = self.rig.worker.backend();
                 let bytes = sim.received(player.id);
                 let state = sim.state(player.id);
-                if player.lost || (bytes.is_empty() && turns % 64 != 0 && state == ClientState::Open) {
+                if player.lost || (bytes.is_empty() && !turns.is_multiple_of(64) && state == ClientState::Open) {
                     continue;
                 }
-                if let Err(error) = player.receive(&bytes, now_ms, turns % 64 == 0) {
+                if let Err(error) = player.receive(&bytes, now_ms, turns.is_multiple_of(64)) {
                     panic!("seed {}: {error}", self.seed);
                 }
                 match state {
@@ -207,7 +210,9 @@ impl Game {
                         player.lost = true;
                         self.totals.resets += 1;
                     }
-                    ClientState::Eof | ClientState::Closed => panic!("seed {}: closed without being asked to", self.seed),
+                    ClientState::Eof | ClientState::Closed => {
+                        panic!("seed {}: closed without being asked to", self.seed)
+                    }
                 }
             }
         }
