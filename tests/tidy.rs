@@ -12,24 +12,29 @@ const LAYERS: [(&str, &[&str]); 12] = [
     ("base", &["slab"]),
     ("config", &["base"]),
     ("net", &["base"]),
-    ("proto", &["base"]),
+    // A reply may carry a counted blob; how one is laid out is nobody's business here.
+    ("proto", &["slab", "base"]),
     ("table", &["slab", "base"]),
     ("types", &["slab", "base", "table"]),
     ("db", &["slab", "base", "table", "types"]),
-    ("cmd", &["slab", "base", "config", "proto", "types", "db"]),
-    ("exec", &["slab", "base", "config", "proto", "types", "db", "cmd"]),
+    // Of the table commands and pipeline know the place that a key hashes to, to look it up ahead.
+    ("cmd", &["slab", "base", "config", "proto", "table", "types", "db"]),
+    ("exec", &["slab", "base", "config", "proto", "table", "types", "db", "cmd"]),
     // Of the network a session knows the names of connections and what to say about reading, never a descriptor.
     ("session", &["slab", "base", "config", "proto", "types", "db", "cmd", "exec", "net"]),
     ("worker", &["slab", "base", "config", "proto", "types", "db", "cmd", "exec", "session", "net"]),
     ("main", &["slab", "base", "config", "proto", "types", "db", "cmd", "exec", "session", "net", "worker"]),
 ];
 
-/// The files that may be unsafe, and why each is.
-const UNSAFE: [(&str, &str); 15] = [
+/// The files (or, ending in a slash, folders) that may be unsafe, and why each is.
+const UNSAFE: [(&str, &str); 18] = [
+    ("slab/src/blobs.rs", "counted bytes behind pointers"),
+    ("slab/src/body.rs", "bodies of blobs"),
+    ("slab/src/chunks.rs", "chunks within pages"),
+    ("slab/src/extents.rs", "extents of large blobs"),
     ("slab/src/region.rs", "mmap, madvise"),
     ("slab/src/slab.rs", "memory handed out by handle"),
-    ("slab/src/chunks.rs", "chunks within pages"),
-    ("slab/tests/chunks.rs", "writes what it was given"),
+    ("slab/tests/", "they use the slab's unsafe calls"),
     ("src/base/out.rs", "replies written into spare capacity"),
     ("src/db/background.rs", "items behind handles"),
     ("src/db/item.rs", "items behind handles"),
@@ -44,10 +49,7 @@ const UNSAFE: [(&str, &str); 15] = [
 ];
 
 /// Files of more than `LINES_WANTED` lines, and why they are not split.
-const LONG: [(&str, &str); 2] = [
-    ("src/db/wheel.rs", "one structure with one invariant over its levels"),
-    ("src/net/epoll.rs", "one state machine a connection, read from top to bottom"),
-];
+const LONG: [(&str, &str); 1] = [("src/net/epoll.rs", "one state machine a connection, read from top to bottom")];
 const LINES_WANTED: usize = 600;
 const LINES_ALLOWED: usize = 1000;
 
@@ -413,8 +415,9 @@ fn unsafe_is_where_it_may_be() {
     let mut wrong = Vec::new();
     for source in &sources {
         let places: Vec<usize> = words(&source.code, "unsafe").collect();
-        let listed = UNSAFE.iter().any(|(name, _)| *name == source.name);
-        if listed && places.is_empty() {
+        let listed = UNSAFE.iter().any(|(name, _)| covers(name, &source.name));
+        let named = UNSAFE.iter().any(|(name, _)| *name == source.name);
+        if named && places.is_empty() {
             wrong.push(format!("{} is not unsafe any more: take it off the list in tests/tidy.rs", source.name));
         }
         for at in places {
@@ -440,11 +443,16 @@ fn unsafe_is_where_it_may_be() {
         }
     }
     for (name, _) in UNSAFE {
-        if !sources.iter().any(|source| source.name == name) {
+        if !sources.iter().any(|source| covers(name, &source.name)) {
             wrong.push(format!("{name} is on the list in tests/tidy.rs and does not exist"));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Whether a name of a list is this file, or a folder that holds it.
+fn covers(listed: &str, file: &str) -> bool {
+    listed == file || (listed.ends_with('/') && file.starts_with(listed))
 }
 
 /// The comments in the lines above `line` (counted from 1), up to the end of the statement or item before it.

@@ -219,6 +219,16 @@ impl<T: Zeroed> Table<T> {
         self.mapping.base().cast::<T>().as_ptr().wrapping_add(index)
     }
 
+    /// Address of an element, valid as long as the table lives.
+    ///
+    /// # Panics
+    /// When `index` is not below `len`.
+    pub(crate) fn pointer(&self, index: usize) -> NonNull<T> {
+        assert!(index < self.len);
+        // SAFETY: not null, because inside the mapping.
+        unsafe { NonNull::new_unchecked(self.at(index)) }
+    }
+
     /// # Safety
     /// `index < len()`.
     #[inline(always)]

@@ -32,26 +32,47 @@ pub struct Clock {
     unix_ms: u64,
     /// Never decreases.
     mono_ns: u64,
+    /// Both readings of the last `refresh`.
+    refreshed_ns: u64,
+    refreshed_unix_ms: u64,
     source: Source,
 }
 
 impl Clock {
     /// The machine's clocks, already read once. `mono_ns` starts at 0.
     pub fn system() -> Clock {
-        let mut c = Clock { unix_ms: 0, mono_ns: 0, source: Source::System { origin: Instant::now() } };
+        let mut c = Clock {
+            unix_ms: 0,
+            mono_ns: 0,
+            refreshed_ns: 0,
+            refreshed_unix_ms: 0,
+            source: Source::System { origin: Instant::now() },
+        };
         c.refresh();
         c
     }
 
     /// A clock that moves only by `set_manual` and `advance_manual_ms`.
     pub fn manual(unix_ms: u64, mono_ns: u64) -> Clock {
-        Clock { unix_ms, mono_ns, source: Source::Manual { unix_ms, mono_ns } }
+        Clock {
+            unix_ms,
+            mono_ns,
+            refreshed_ns: mono_ns,
+            refreshed_unix_ms: unix_ms,
+            source: Source::Manual { unix_ms, mono_ns },
+        }
     }
 
     /// A clock that reads nanoseconds which a simulation counts. Each look of a [`Stopwatch`] at it takes `look_ns`, so that slices of work
     /// end, and end at the same place in every run.
     pub fn simulated(ns: Arc<AtomicU64>, start_unix_ms: u64, look_ns: u64) -> Clock {
-        let mut c = Clock { unix_ms: 0, mono_ns: 0, source: Source::Counter { ns, start_unix_ms, look_ns } };
+        let mut c = Clock {
+            refreshed_ns: 0,
+            refreshed_unix_ms: 0,
+            unix_ms: 0,
+            mono_ns: 0,
+            source: Source::Counter { ns, start_unix_ms, look_ns },
+        };
         c.refresh();
         c
     }
@@ -93,6 +114,22 @@ impl Clock {
         if !held {
             self.unix_ms = wall_ms;
         }
+        (self.refreshed_ns, self.refreshed_unix_ms) = (self.mono_ns, wall_ms);
+    }
+
+    /// Reads the monotonic clock only, and reckons the wall clock from it as of the last `refresh`: half the price, for every turn; a step of the
+    /// wall clock is seen by the next `refresh`.
+    #[inline]
+    pub fn tick(&mut self) {
+        let Source::System { origin } = self.source else {
+            // As a look of a stopwatch, in a simulation.
+            self.stopwatch().now_ns();
+            return self.refresh();
+        };
+        let mono_ns = whole_ns(origin.elapsed());
+        let since_ms = mono_ns.saturating_sub(self.refreshed_ns) / 1_000_000;
+        self.mono_ns = self.mono_ns.max(mono_ns);
+        self.unix_ms = self.unix_ms.max(self.refreshed_unix_ms.saturating_add(since_ms));
     }
 
     /// Lets time pass: the thread sleeps, or a simulation's time moves.

@@ -103,6 +103,13 @@ impl Locator<'_> {
 }
 
 impl Locator<'_> {
+    /// `key` as a call: inlined into a loop that seldom runs twice, the hash's constants would be made ready for nothing.
+    #[inline(never)]
+    #[must_use]
+    pub fn key_outlined<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        self.key(bytes)
+    }
+
     /// Brings the items that may be meant by a hash, from a site that was made a while ago.
     #[inline(always)]
     pub fn prefetch_items(&self, site: Site, hash: u64) {

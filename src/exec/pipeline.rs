@@ -88,7 +88,7 @@ impl Engine {
         if let Some(row) = row {
             if row.first_key > 0 {
                 if let Some(key) = args.get(row.first_key) {
-                    let key = locator.key(key);
+                    let key = locator.key_outlined(key);
                     request.hash = key.hash;
                     request.site = key.site;
                 }
@@ -118,7 +118,7 @@ impl Engine {
             fetch(&ctx, 0);
         }
         for (i, request) in requests.iter().enumerate() {
-            if i % AHEAD == 0 {
+            if i % AHEAD == 0 && requests.len() > AHEAD {
                 fetch(&ctx, i / AHEAD + 1);
                 // Seldom is often enough: what a dozen requests can add is bounded.
                 if ctx.out().queued() > OUT_HIGH_BYTES && i > 0 {
@@ -158,6 +158,7 @@ impl Engine {
         End::All
     }
 
+    #[inline(never)]
     /// Runs a request that arrived in pieces. `blob`: the value that was received in place. A request of very many keys takes the carry
     /// along into its task; otherwise the caller clears it.
     pub fn run_carried(

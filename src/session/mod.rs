@@ -147,9 +147,13 @@ impl Session {
             let mut requests = ArenaVec::with_capacity_in(parse::batch_capacity(bytes.len() - at), arena);
             let stop = parse::batch(engine, me, bytes, &mut at, &mut args, &mut requests);
             if !requests.is_empty() {
-                let end = engine.run(me, &requests, &args, out);
-                if let Some(flow) = self.after_batch(end, start, &requests, bytes) {
-                    return flow;
+                match engine.run(me, &requests, &args, out) {
+                    End::All => {}
+                    end => {
+                        if let Some(flow) = self.after_batch(end, start, &requests, bytes) {
+                            return flow;
+                        }
+                    }
                 }
             }
             match stop {
@@ -167,6 +171,7 @@ impl Session {
         }
     }
 
+    #[inline(never)]
     /// The state after a batch; `Some`: the window is not read on.
     fn after_batch(&mut self, end: End, start: usize, requests: &[Request], bytes: &[u8]) -> Option<Flow> {
         let behind = |i: usize| requests[i].end as usize;
@@ -193,6 +198,7 @@ impl Session {
         Some(Flow::Pause)
     }
 
+    #[inline(never)]
     /// Runs the complete request in the carry; `rest`: what follows it in the window.
     fn run_carried(&mut self, engine: &mut Engine, me: u32, arena: &Bump, rest: &[u8], out: &mut Out) -> Option<Flow> {
         let sink = self.sink.take();
@@ -316,6 +322,7 @@ impl Session {
         }
     }
 
+    #[cold]
     /// Answers a protocol error; the connection closes behind it.
     fn refuse(&mut self, engine: &mut Engine, error: ProtocolError, out: &mut Out) -> Flow {
         engine.stats.error_replies += 1;

@@ -27,6 +27,7 @@ pub(super) fn batch_capacity(bytes: usize) -> usize {
 }
 
 /// Parses requests of a window until it is used up, a batch is full, or something else must happen first. `from` moves behind the last one.
+#[inline(never)]
 pub(super) fn batch<'a: 'b, 'b>(
     engine: &Engine,
     me: u32,

@@ -183,7 +183,9 @@ impl Directory {
             self.free_segment(slab, page.get(slab, 0));
             self.free_page(slab, page);
             debug_assert!(self.bytes == 0);
-            *self = Directory::new();
+            self.root = Vec::new();
+            self.shift = 32;
+            self.depth_max = 0;
         }
     }
 

@@ -92,7 +92,7 @@ impl Table {
         self.len == 0
     }
 
-    /// Bytes of segments, pages and root. The root is on the heap (8 bytes for some 700,000 entries), all else in the slab.
+    /// Bytes of segments, pages and root. The root is on the heap (8 bytes for some 400,000 entries), all else in the slab.
     pub fn table_bytes(&self) -> usize {
         self.directory.bytes()
     }
@@ -180,8 +180,8 @@ impl Table {
         self.restamp();
         if let Some(place) = self.directory.locate(slab, prefix)
             && place.segment.count + 1 < soft_limit(place.segment.buckets())
-            && let Some(slot) = place.segment.put_home(slab, prefix, h)
         {
+            let slot = place.segment.put(slab, prefix, h, 0);
             place.page.count_up(slab, place.first);
             self.len += 1;
             return Ok(slot.stamped(self.stamp()));

@@ -20,9 +20,6 @@ use std::time::Duration;
 const TASKS_MAX: Duration = Duration::from_micros(100);
 /// Time for one of them.
 const TASK_SLICE: Duration = Duration::from_micros(50);
-/// Background work of a turn: a fifth of a loaded worker, within these bounds.
-const BACKGROUND_MIN: Duration = Duration::from_micros(50);
-const BACKGROUND_MAX: Duration = Duration::from_micros(100);
 /// How long a shutdown waits for clients to take their replies.
 const SHUTDOWN_FLUSH_MAX: Duration = Duration::from_secs(3);
 
@@ -79,7 +76,7 @@ impl<B: Backend> Worker<B> {
         self.state.flushed(|conn| backend.queued(conn));
         self.close_asked();
         let sleep = self.state.engine.asks.sleep.take();
-        self.background();
+        self.state.background();
         self.state.end_turn(self.backend.memory_bytes(), self.backend.sent_bytes());
         if let Some(time) = sleep {
             // DEBUG SLEEP: the server stands still because it was told to; that is no turn of its own making.
@@ -116,11 +113,6 @@ impl<B: Backend> Worker<B> {
         for conn in std::mem::take(&mut self.state.to_close) {
             self.backend.close(conn, Flow::Abort);
         }
-    }
-
-    fn background(&mut self) {
-        let slice = (self.state.turn_time() / 4).clamp(BACKGROUND_MIN, BACKGROUND_MAX);
-        self.state.background(slice);
     }
 
     /// Stops accepting, gives sliced commands time to finish and the clients time to take what is queued, and closes.

@@ -1,6 +1,6 @@
 //! The handler of a worker: what happens to its connections, and when work is due.
 
-use crate::base::clock::{Stopwatch, whole_ns};
+use crate::base::clock::Stopwatch;
 use crate::base::indexed::Indexed;
 use crate::base::out::Out;
 use crate::cmd::client::{Client, gate};
@@ -15,9 +15,14 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Time after which dispatch of inputs ends, so that others, suspended commands and background work get their turn.
-const DISPATCH_MAX: Duration = Duration::from_micros(200);
+const DISPATCH_MAX_NS: u64 = 200_000;
+/// Connections between two looks at the clock for that.
+const DISPATCH_LOOK: u32 = 8;
 /// Output below which a session that waited for room goes on.
 const OUT_LOW_BYTES: usize = crate::cmd::many::OUT_HIGH_BYTES / 4;
+/// Background work of a turn.
+const BACKGROUND_MIN_NS: u64 = 50_000;
+const BACKGROUND_MAX_NS: u64 = 100_000;
 /// Connections looked at for time-outs at each tick of the cron.
 const CRON_CONNECTIONS: usize = 256;
 
@@ -50,9 +55,13 @@ pub struct State {
     /// Swallows values for which there is no memory.
     discard: Box<[u8]>,
     pub(super) watch: Stopwatch,
+    /// Monotonic time at which the turn began.
     woken_ns: u64,
     awake: bool,
+    /// Calls of `turn_over` in this turn.
+    looks: u32,
     background_due: bool,
+    /// Monotonic time of the next cron.
     cron_due_ns: u64,
     cron_cursor: u32,
     rates: Rates<3>,
@@ -63,7 +72,7 @@ impl State {
     #[must_use]
     pub fn new(engine: Engine) -> State {
         let watch = engine.clock.stopwatch();
-        let now_ns = watch.now_ns();
+        let now_ns = engine.clock.mono_ns();
         State {
             engine,
             sessions: Indexed::default(),
@@ -76,6 +85,7 @@ impl State {
             watch,
             woken_ns: now_ns,
             awake: false,
+            looks: 0,
             background_due: false,
             cron_due_ns: now_ns,
             cron_cursor: 0,
@@ -94,32 +104,27 @@ impl State {
         if self.background_due || !self.ready.is_empty() {
             return Duration::ZERO;
         }
-        let cron = Duration::from_nanos(self.cron_due_ns.saturating_sub(self.watch.now_ns()));
+        let cron = Duration::from_nanos(self.cron_due_ns.saturating_sub(self.engine.clock.mono_ns()));
         let unix_ms = self.engine.clock.unix_ms();
         let due = self.engine.shard.next_due_ms().map(|due| Duration::from_millis(due.saturating_sub(unix_ms).max(1)));
         due.map_or(cron, |due| due.min(cron))
     }
 
-    /// A turn begins: reads the clocks, once.
+    /// A turn begins: reads the clock.
     #[inline]
     pub fn wake(&mut self) {
         if !self.awake {
             self.awake = true;
-            self.woken_ns = self.watch.now_ns();
-            self.engine.clock.refresh();
+            self.looks = 0;
+            self.engine.clock.tick();
+            self.woken_ns = self.engine.clock.mono_ns();
         }
     }
 
-    /// Time since the turn began.
-    #[must_use]
-    pub fn turn_time(&self) -> Duration {
-        Duration::from_nanos(self.watch.now_ns().saturating_sub(self.woken_ns))
-    }
-
-    /// A turn ends: counts it.
+    /// A turn ends: counts it. The clock was read by `background`.
     pub fn end_turn(&mut self, backend_bytes: usize, sent_bytes: u64) {
-        let ns = self.watch.now_ns().saturating_sub(self.woken_ns);
         let stats = &mut self.engine.stats;
+        let ns = self.engine.clock.mono_ns() - self.woken_ns;
         stats.turns += 1;
         stats.turn_ns_total += ns;
         stats.turn_ns_max = stats.turn_ns_max.max(ns);
@@ -246,21 +251,29 @@ impl State {
         if Self::is_over_limit(&self.engine, conn.index, out) { Flow::Abort } else { flow }
     }
 
-    /// Work between requests: expiry, growth, freeing. At least one unit, at most about `time`.
-    pub fn background(&mut self, time: Duration) {
-        let now_ns = self.watch.now_ns();
-        let mut sweep = false;
-        if now_ns >= self.cron_due_ns {
-            let hz = self.engine.config.hz.max(1);
-            self.cron_due_ns = now_ns + 1_000_000_000 / u64::from(hz);
+    /// Work between requests: expiry, growth, freeing. At least one unit, at most a fifth of a loaded worker, within bounds.
+    pub fn background(&mut self) {
+        self.engine.clock.tick();
+        let now_ns = self.engine.clock.mono_ns();
+        let cron = now_ns >= self.cron_due_ns;
+        if cron {
+            self.engine.clock.refresh();
+            self.cron_due_ns = now_ns + 1_000_000_000 / u64::from(self.engine.config.hz.max(1));
             self.cron();
-            sweep = true;
         }
-        let until_ns = now_ns + whole_ns(time);
-        let (now_ms, watch) = (self.engine.clock.unix_ms(), &self.watch);
-        self.background_due = self.engine.shard.background(now_ms, sweep, || watch.now_ns() < until_ns);
-        let used = self.engine.used_bytes();
-        self.engine.stats.used_bytes_peak = self.engine.stats.used_bytes_peak.max(used);
+        let now_ms = self.engine.clock.unix_ms();
+        let slice_ns = ((now_ns - self.woken_ns) / 4).clamp(BACKGROUND_MIN_NS, BACKGROUND_MAX_NS);
+        let Engine { shard, clock, .. } = &mut self.engine;
+        let mut worked = false;
+        self.background_due = shard.background(now_ms, cron, || {
+            worked = true;
+            clock.tick();
+            clock.mono_ns() < now_ns + slice_ns
+        });
+        if worked || cron {
+            let used = self.engine.used_bytes();
+            self.engine.stats.used_bytes_peak = self.engine.stats.used_bytes_peak.max(used);
+        }
     }
 
     /// Some times a second: rates for INFO, clients that idle too long.
@@ -389,6 +402,11 @@ impl Handler for State {
 
     #[inline]
     fn turn_over(&mut self) -> bool {
-        self.turn_time() > DISPATCH_MAX
+        self.looks += 1;
+        if !self.looks.is_multiple_of(DISPATCH_LOOK) {
+            return false;
+        }
+        self.engine.clock.tick();
+        self.engine.clock.mono_ns() - self.woken_ns > DISPATCH_MAX_NS
     }
 }
