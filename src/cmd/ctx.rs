@@ -158,6 +158,10 @@ pub trait Task {
     fn waits_for_room(&self) -> bool {
         false
     }
+    /// Has it begun to change what must change as a whole? Then it goes on when its client has gone. Its steps must not ask for the client.
+    fn must_finish(&self) -> bool {
+        false
+    }
     /// Called instead of further steps when the connection has gone: gives back what lies in the shard.
     fn abandon(&mut self, _shard: &mut Shard) {}
 }
@@ -252,12 +256,15 @@ pub struct Facts {
     pub backend: &'static str,
 }
 
+/// No client.
+pub const NOBODY: u32 = u32::MAX;
+
 /// Everything a command may touch.
 pub struct Ctx<'a> {
     pub db: Db<'a>,
     pub reply: Reply<'a>,
     pub clients: &'a mut Clients,
-    /// The index of the calling client in `clients`.
+    /// The index of the calling client in `clients`; of none ([`NOBODY`]) for a task that goes on without its client.
     pub me: u32,
     pub config: &'a mut Config,
     pub stats: &'a mut Stats,

@@ -150,7 +150,7 @@ impl Session {
                 match engine.run(me, &requests, &args, out) {
                     End::All => {}
                     end => {
-                        if let Some(flow) = self.after_batch(end, start, &requests, bytes) {
+                        if let Some(flow) = self.after_batch(engine, end, start, &requests, bytes) {
                             return flow;
                         }
                     }
@@ -173,8 +173,17 @@ impl Session {
 
     #[inline(never)]
     /// The state after a batch; `Some`: the window is not read on.
-    fn after_batch(&mut self, end: End, start: usize, requests: &[Request], bytes: &[u8]) -> Option<Flow> {
+    fn after_batch(
+        &mut self,
+        engine: &mut Engine,
+        end: End,
+        start: usize,
+        requests: &[Request],
+        bytes: &[u8],
+    ) -> Option<Flow> {
         let behind = |i: usize| requests[i].end as usize;
+        // What was not begun is parsed and counted again.
+        let mut begun = |n: usize| engine.stats.commands -= (requests.len() - n) as u64;
         let from = match end {
             End::All => return None,
             End::Close => {
@@ -183,14 +192,17 @@ impl Session {
             }
             End::Suspended(i, task) => {
                 self.state = State::Task(task);
+                begun(i + 1);
                 behind(i)
             }
             End::Held(i) => {
                 self.state = State::Held;
+                begun(i);
                 if i == 0 { start } else { behind(i - 1) }
             }
             End::Full(i) => {
                 self.state = State::Full;
+                begun(i + 1);
                 behind(i)
             }
         };
@@ -214,6 +226,7 @@ impl Session {
         let end = engine.run_carried(me, &mut self.carry, blob, arena, out);
         match end {
             End::Held(_) => {
+                engine.stats.commands -= 1;
                 self.sink = sink;
                 self.state = State::Held;
             }
@@ -332,13 +345,16 @@ impl Session {
         Flow::Finish
     }
 
-    /// The connection has gone: gives back what lies in the keyspace.
-    pub fn close(mut self, engine: &mut Engine) {
-        if let State::Task(task) = &mut self.state {
-            task.abandon(&mut engine.shard);
-        }
-        if let Some(sink) = self.sink.take() {
+    /// The connection has gone: gives back what lies in the keyspace. Returns a task that must go on nevertheless.
+    pub fn close(self, engine: &mut Engine) -> Option<Box<dyn Task>> {
+        if let Some(sink) = self.sink {
             engine.shard.blob_release(sink.blob);
         }
+        let State::Task(mut task) = self.state else { return None };
+        if task.must_finish() {
+            return Some(task);
+        }
+        task.abandon(&mut engine.shard);
+        None
     }
 }

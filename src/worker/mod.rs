@@ -5,6 +5,8 @@
 //! ```
 //! Every turn is bounded: dispatch of inputs ends after `DISPATCH_MAX`, suspended commands and background work get slices.
 mod rates;
+#[cfg(test)]
+mod sim_tests;
 mod state;
 
 use crate::base::clock::{Clock, whole_ns};
@@ -87,6 +89,9 @@ impl<B: Backend> Worker<B> {
 
     /// Gives every session that waits for time its slice.
     fn run_suspended(&mut self) {
+        if self.state.has_orphans() {
+            self.state.step_orphans(TASK_SLICE);
+        }
         self.state.release_held();
         let waiting = self.state.ready_len();
         if waiting == 0 {

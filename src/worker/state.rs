@@ -4,7 +4,7 @@ use crate::base::clock::Stopwatch;
 use crate::base::indexed::Indexed;
 use crate::base::out::Out;
 use crate::cmd::client::{Client, gate};
-use crate::cmd::ctx::Budget;
+use crate::cmd::ctx::{Budget, Task};
 use crate::exec::Engine;
 use crate::net::{ConnId, Flow, Handler, Peer, Why};
 use crate::proto::errors;
@@ -34,6 +34,14 @@ pub(super) struct Slot {
     queued: bool,
 }
 
+/// A command without a client.
+struct Orphan {
+    task: Box<dyn Task>,
+    database: u32,
+    /// What it counts in `Stats::clients_bytes`.
+    bytes: u64,
+}
+
 fn enqueue(queue: &mut VecDeque<ConnId>, slot: &mut Slot, conn: ConnId) {
     if !std::mem::replace(&mut slot.queued, true) {
         queue.push_back(conn);
@@ -51,6 +59,8 @@ pub struct State {
     held: VecDeque<ConnId>,
     /// Sessions that have begun in this turn to wait for room in their output.
     full: Vec<ConnId>,
+    /// Commands that go on though their clients have gone: half of them is not an option.
+    orphans: VecDeque<Orphan>,
     pub to_close: Vec<ConnId>,
     /// Swallows values for which there is no memory.
     discard: Box<[u8]>,
@@ -80,6 +90,7 @@ impl State {
             ready: VecDeque::new(),
             held: VecDeque::new(),
             full: Vec::new(),
+            orphans: VecDeque::new(),
             to_close: Vec::new(),
             discard: vec![0; 16 * 1024].into_boxed_slice(),
             watch,
@@ -101,7 +112,7 @@ impl State {
     /// How long the backend may wait for events.
     #[must_use]
     pub fn timeout(&self) -> Duration {
-        if self.background_due || !self.ready.is_empty() {
+        if self.background_due || !self.ready.is_empty() || !self.orphans.is_empty() {
             return Duration::ZERO;
         }
         let cron = Duration::from_nanos(self.cron_due_ns.saturating_sub(self.engine.clock.mono_ns()));
@@ -164,8 +175,36 @@ impl State {
             .any(|(_, slot)| slot.session.is_suspended() || slot.session.is_held() || slot.session.is_full())
     }
 
+    /// Sessions that wait for time, names or room.
+    #[cfg(test)]
+    pub(super) fn waiting_len(&self) -> usize {
+        self.ready.len() + self.held.len() + self.full.len() + self.orphans.len()
+    }
+
+    #[cfg(test)]
+    pub(super) fn held_len(&self) -> usize {
+        self.held.len()
+    }
+
     pub fn next_ready(&mut self) -> Option<ConnId> {
         self.ready.pop_front()
+    }
+
+    /// Gives the commands whose clients have gone a slice.
+    pub fn step_orphans(&mut self, time: Duration) {
+        let mut budget = Budget::new(&self.engine.clock, time);
+        for _ in 0..self.orphans.len() {
+            let Some(mut orphan) = self.orphans.pop_front() else { return };
+            if self.engine.step_orphan(&mut *orphan.task, orphan.database, &mut budget) {
+                self.engine.stats.clients_bytes -= orphan.bytes;
+            } else {
+                self.orphans.push_back(orphan);
+            }
+        }
+    }
+
+    pub fn has_orphans(&self) -> bool {
+        !self.orphans.is_empty()
     }
 
     /// When nobody holds names any more, those who waited go on in the order of their arrival.
@@ -382,10 +421,15 @@ impl Handler for State {
     fn closed(&mut self, conn: ConnId, _why: Why) {
         if let Some(slot) = self.sessions.remove(conn.index) {
             let client = self.engine.clients.get(conn.index);
+            let database = client.database;
             self.engine.stats.clients_bytes -= u64::from(client.query_bytes) + u64::from(client.out_bytes);
             self.engine.stats.suspended_clients -= u64::from(client.suspended);
             self.engine.clients.remove(conn.index);
-            slot.session.close(&mut self.engine);
+            if let Some(task) = slot.session.close(&mut self.engine) {
+                let bytes = task.bytes() as u64;
+                self.engine.stats.clients_bytes += bytes;
+                self.orphans.push_back(Orphan { task, database, bytes });
+            }
         }
     }
 

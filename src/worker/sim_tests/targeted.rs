@@ -1,0 +1,1 @@
+//! Situations of their own, one a test.
