@@ -57,8 +57,8 @@ pub struct State {
     ready: VecDeque<ConnId>,
     /// Sessions that wait for names, in the order of their arrival.
     held: VecDeque<ConnId>,
-    /// Sessions that have begun in this turn to wait for room in their output.
-    full: Vec<ConnId>,
+    /// Sessions that were left with output in this turn, to be looked after when it was offered to the kernel.
+    owing: Vec<ConnId>,
     /// Commands that go on though their clients have gone: half of them is not an option.
     orphans: VecDeque<Orphan>,
     pub to_close: Vec<ConnId>,
@@ -89,7 +89,7 @@ impl State {
             arena: Bump::new(),
             ready: VecDeque::new(),
             held: VecDeque::new(),
-            full: Vec::new(),
+            owing: Vec::new(),
             orphans: VecDeque::new(),
             to_close: Vec::new(),
             discard: vec![0; 16 * 1024].into_boxed_slice(),
@@ -153,10 +153,12 @@ impl State {
         match turn {
             Turn::Again => enqueue(&mut self.ready, slot, conn),
             Turn::Parked if slot.session.is_held() => enqueue(&mut self.held, slot, conn),
-            Turn::Parked => self.full.push(conn),
-            Turn::Flow(_) => {}
+            Turn::Parked | Turn::Flow(_) => {}
         }
-        Self::account(&mut self.engine, conn.index, &slot.session, out);
+        if !out.is_empty() {
+            self.owing.push(conn);
+        }
+        Self::account(&mut self.engine, conn.index, &slot.session, out.queued());
         if Self::is_over_limit(&self.engine, conn.index, out) {
             return Some(Turn::Flow(Flow::Abort));
         }
@@ -178,7 +180,7 @@ impl State {
     /// Sessions that wait for time, names or room.
     #[cfg(test)]
     pub(super) fn waiting_len(&self) -> usize {
-        self.ready.len() + self.held.len() + self.full.len() + self.orphans.len()
+        self.ready.len() + self.held.len() + self.orphans.len()
     }
 
     #[cfg(test)]
@@ -215,13 +217,17 @@ impl State {
         }
     }
 
-    /// The output of this turn was offered to the kernel. Sessions that wait for room and have it already (all was taken at once) go on;
-    /// of the others `sent` will tell.
+    /// The output of this turn was offered to the kernel. What is left counts to the clients; those who wait for room and have it already
+    /// (all was taken at once) go on. Of the others `sent` will tell.
     #[inline]
     pub fn flushed(&mut self, queued: impl Fn(ConnId) -> usize) {
-        while let Some(conn) = self.full.pop() {
-            if queued(conn) < OUT_LOW_BYTES {
+        while let Some(conn) = self.owing.pop() {
+            let left = queued(conn);
+            if left < OUT_LOW_BYTES {
                 self.make_ready(conn);
+            }
+            if let Some(slot) = self.sessions.get(conn.index).filter(|slot| slot.generation == conn.generation) {
+                Self::account(&mut self.engine, conn.index, &slot.session, left);
             }
         }
     }
@@ -246,13 +252,13 @@ impl State {
     }
 
     /// What CLIENT LIST and INFO tell of the memory of a client.
-    fn account(engine: &mut Engine, index: u32, session: &Session, out: &Out) {
+    fn account(engine: &mut Engine, index: u32, session: &Session, queued: usize) {
         let client = engine.clients.get_mut(index);
         let suspended = session.is_suspended();
         engine.stats.suspended_clients += u64::from(suspended);
         engine.stats.suspended_clients -= u64::from(std::mem::replace(&mut client.suspended, suspended));
         let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        let (query, output) = (clamp(session.bytes()), clamp(out.queued()));
+        let (query, output) = (clamp(session.bytes()), clamp(queued));
         let before = u64::from(client.query_bytes) + u64::from(client.out_bytes);
         client.query_bytes = query;
         client.out_bytes = output;
@@ -283,10 +289,11 @@ impl State {
             enqueue(&mut self.held, slot, conn);
         } else if slot.session.is_suspended() {
             enqueue(&mut self.ready, slot, conn);
-        } else if slot.session.is_full() {
-            self.full.push(conn);
         }
-        Self::account(&mut self.engine, conn.index, &slot.session, out);
+        if !out.is_empty() {
+            self.owing.push(conn);
+        }
+        Self::account(&mut self.engine, conn.index, &slot.session, out.queued());
         if Self::is_over_limit(&self.engine, conn.index, out) { Flow::Abort } else { flow }
     }
 
@@ -415,7 +422,9 @@ impl Handler for State {
             self.make_ready(conn);
         }
         let Some(slot) = self.sessions.get(conn.index) else { return };
-        Self::account(&mut self.engine, conn.index, &slot.session, out);
+        // Who takes output is not idle.
+        self.engine.clients.get_mut(conn.index).last_input_unix_ms = self.engine.clock.unix_ms();
+        Self::account(&mut self.engine, conn.index, &slot.session, out.queued());
     }
 
     fn closed(&mut self, conn: ConnId, _why: Why) {

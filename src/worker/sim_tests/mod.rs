@@ -76,6 +76,7 @@ impl Rig {
 
     /// Nothing travels, nothing waits, nothing is to be freed.
     fn rest(&mut self) {
+        self.turn();
         self.until("rest", |rig| {
             rig.sim().is_idle() && rig.worker.state.ready_len() == 0 && rig.worker.state.timeout() > Duration::ZERO
         });
@@ -95,7 +96,6 @@ impl Rig {
     /// Flushes everything and gives all memory back; returns what is left.
     fn empty_bytes(&mut self) -> u64 {
         self.worker.engine().shard.flush_all();
-        self.turn();
         self.rest();
         self.worker.engine().shard.used_bytes()
     }
