@@ -248,7 +248,8 @@ fn nothing_behind_quit_is_executed() {
     let mut rig = rig();
     let (client, other) = (rig.connect(), rig.connect());
     let pipeline =
-        [request(&[b"INCR", b"n"]), request(&[b"QUIT"]), request(&[b"INCR", b"n"]), b"no protocol at all".to_vec()].concat();
+        [request(&[b"INCR", b"n"]), request(&[b"QUIT"]), request(&[b"INCR", b"n"]), b"no protocol at all".to_vec()]
+            .concat();
     rig.send(client, &pipeline);
     rig.expect(client, b":1\r\n+OK\r\n");
     assert_eq!(rig.ends(client), ClientState::Eof);
@@ -265,7 +266,9 @@ fn replies_come_before_a_protocol_error() {
     ] {
         for pieces in [false, true] {
             let client = rig.connect();
-            let stream = [&request(&[b"SET", b"k", b"v"])[..], &request(&[b"GET", b"k"]), wrong, &request(&[b"DEL", b"k"])].concat();
+            let stream =
+                [&request(&[b"SET", b"k", b"v"])[..], &request(&[b"GET", b"k"]), wrong, &request(&[b"DEL", b"k"])]
+                    .concat();
             for piece in stream.chunks(if pieces { 1 } else { stream.len() }) {
                 rig.send(client, piece);
                 rig.turn();
