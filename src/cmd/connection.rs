@@ -86,33 +86,26 @@ pub fn hello(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
                 None => return Err(errors::PROTOCOL_VERSION.into()),
             }
         }
-        let mut login = None;
-        let mut name = None;
+        // As in Redis each option takes effect when it is read, whatever follows.
         let mut rest = args.get(2..).unwrap_or_default();
         while let [option, tail @ ..] = rest {
             rest = match (&*option.to_ascii_lowercase(), tail) {
                 (b"auth", [user, password, tail @ ..]) => {
-                    login = Some((*user, *password));
+                    log_in(ctx, user, password)?;
                     tail
                 }
                 (b"setname", [given, tail @ ..]) => {
                     if !is_label(given) {
                         return Err(errors::CLIENT_NAME.into());
                     }
-                    name = Some(*given);
+                    ctx.client().labels_mut().name = given.to_vec();
                     tail
                 }
                 _ => return Err(errors::hello_option(option).into()),
             };
         }
-        if let Some((user, password)) = login {
-            log_in(ctx, user, password)?;
-        }
         if ctx.client().gate & gate::UNAUTHENTICATED != 0 {
             return Err(errors::NOAUTH_HELLO.into());
-        }
-        if let Some(name) = name {
-            ctx.client().labels_mut().name = name.to_vec();
         }
         ctx.client().resp3 = resp3;
         ctx.reply.set_version(resp3);

@@ -199,7 +199,10 @@ impl RecentMax {
 /// Counters of the server, beside those of the shards.
 #[derive(Default, Debug)]
 pub struct Stats {
+    /// Commands that ran.
     pub commands: u64,
+    /// Requests that did not: unknown, with a wrong number of arguments, or before AUTH.
+    pub rejected_commands: u64,
     pub connections: u64,
     pub rejected_connections: u64,
     pub input_bytes: u64,

@@ -19,6 +19,9 @@ const SECTIONS: [Section; 7] = [
 
 /// INFO [section ...]
 pub fn info(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
+    // Otherwise only looked at from time to time; nobody shall see it fall.
+    let used = super::ctx::used_bytes(ctx.db.shard_ref(), ctx.stats) + ctx.db.shard_ref().heap_bytes();
+    ctx.stats.used_bytes_peak = ctx.stats.used_bytes_peak.max(used);
     let wanted: Vec<Vec<u8>> = args[1..].iter().map(|a| a.to_ascii_lowercase()).collect();
     let all = wanted.is_empty() || wanted.iter().any(|w| matches!(&**w, b"all" | b"everything" | b"default"));
     let mut text = String::new();
@@ -107,7 +110,7 @@ fn memory(ctx: &Ctx<'_>, to: &mut String) {
     let (structure, heap) = (shard.overhead_bytes(), shard.heap_bytes());
     let used = super::ctx::used_bytes(shard, ctx.stats) + heap;
     let dataset = shard.used_bytes() + heap - structure;
-    let (peak, startup) = (ctx.stats.used_bytes_peak.max(used), ctx.facts.start_used_bytes);
+    let (peak, startup) = (ctx.stats.used_bytes_peak, ctx.facts.start_used_bytes);
     let (resident, machine) = (cpu::resident_bytes(), cpu::machine_bytes());
     let ratio = |part: u64, whole: u64| {
         #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
@@ -155,6 +158,7 @@ fn stats(ctx: &Ctx<'_>, to: &mut String) {
     fields!(to,
         "total_connections_received": stats.connections,
         "total_commands_processed": stats.commands,
+        "rejected_commands": stats.rejected_commands,
         "instantaneous_ops_per_sec": commands,
         "total_net_input_bytes": stats.input_bytes,
         "total_net_output_bytes": stats.output_bytes,

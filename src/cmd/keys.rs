@@ -206,8 +206,9 @@ pub fn scan(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     ctx.suspend(Box::new(task))
 }
 
-/// A cursor as C's `strtoul` reads it: a sign is allowed (a negative number counts from 2^64), and nothing at all is 0.
+/// A cursor as C's `strtoul` reads it: a sign is allowed (a negative number counts from 2^64), a NUL ends it, and nothing at all is 0.
 fn parse_cursor(argument: &[u8]) -> Option<u64> {
+    let argument = argument.split(|byte| *byte == 0).next().unwrap_or_default();
     let (negative, digits) = match argument {
         [] => return Some(0),
         [b'-', digits @ ..] => (true, digits),

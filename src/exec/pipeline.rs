@@ -263,6 +263,12 @@ fn apply_effects(ctx: &mut Ctx<'_>) {
     ctx.changed = 0;
 }
 
+/// Only what runs counts as processed.
+fn not_run(ctx: &mut Ctx<'_>) {
+    ctx.stats.commands -= 1;
+    ctx.stats.rejected_commands += 1;
+}
+
 enum Verdict {
     Run,
     Refused,
@@ -273,7 +279,7 @@ enum Verdict {
 #[inline(never)]
 fn look_twice(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, reasons: u8) -> Verdict {
     if reasons & gate::UNAUTHENTICATED != 0 && !row.flags.contains(Flags::NO_AUTH) {
-        ctx.stats.commands -= 1;
+        not_run(ctx);
         ctx.fail(errors::NOAUTH);
         return Verdict::Refused;
     }
@@ -301,8 +307,7 @@ fn must_wait(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>) -> 
 #[cold]
 #[inline(never)]
 fn refuse(ctx: &mut Ctx<'_>, row: Option<&'static Command<Exec>>, args: Args<'_>) {
-    // Only what ran counts as processed.
-    ctx.stats.commands -= 1;
+    not_run(ctx);
     match row {
         None => match ctx.commands.find(args[0]) {
             Some(container) => ctx.fail(errors::unknown_subcommand(container.name, args[1])),
