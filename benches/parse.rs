@@ -1,13 +1,23 @@
-//! Instructions to parse requests, and to carry a cut one. Each bench parses the same request again and again out of one window, so divide
-//! by REQUESTS.
+//! Instructions to parse requests, to carry a cut one, and to write replies. Requests are parsed, and replies written, REQUESTS times: divide.
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
+use dolmen::base::out::Out;
 use dolmen::proto::carry::Carry;
+use dolmen::proto::reply::Reply;
 use dolmen::proto::resp::{Limits, Parsed, parse};
-use iai_callgrind::{library_benchmark, library_benchmark_group, main};
+use iai_callgrind::{Callgrind, EventKind, LibraryBenchmarkConfig, library_benchmark, library_benchmark_group, main};
 use std::hint::black_box;
 
 const REQUESTS: usize = 100;
+
+/// Fails above so many instructions a request: about a tenth over what it took when written.
+fn at_most(instructions_per_request: u64) -> LibraryBenchmarkConfig {
+    let mut callgrind = Callgrind::default();
+    callgrind.hard_limits([(EventKind::Ir, instructions_per_request * REQUESTS as u64)]);
+    let mut config = LibraryBenchmarkConfig::default();
+    config.tool(callgrind);
+    config
+}
 
 fn wire(args: &[&[u8]]) -> Vec<u8> {
     let mut wire = format!("*{}\r\n", args.len()).into_bytes();
@@ -45,11 +55,11 @@ fn inline_window() -> (Vec<u8>, Bump) {
 }
 
 #[library_benchmark]
-#[bench::get(get_window())]
-#[bench::set_8(set_window(8))]
-#[bench::set_200(set_window(200))]
-#[bench::mset_10(mset_window())]
-#[bench::inline_ping(inline_window())]
+#[bench::get(args = (get_window()), config = at_most(103))]
+#[bench::set_8(args = (set_window(8)), config = at_most(130))]
+#[bench::set_200(args = (set_window(200)), config = at_most(210))]
+#[bench::mset_10(args = (mset_window()), config = at_most(790))]
+#[bench::inline_ping(args = (inline_window()), config = at_most(250))]
 fn requests((buf, arena): (Vec<u8>, Bump)) -> (Vec<u8>, Bump) {
     let limits = black_box(Limits::default());
     let mut args = ArenaVec::with_capacity_in(32, &arena);
@@ -89,5 +99,27 @@ fn cut(piece_bytes: usize, wire: Vec<u8>) -> (Vec<u8>, Carry) {
     (wire, carry)
 }
 
-library_benchmark_group!(name = parsing; benchmarks = requests, cut);
-main!(library_benchmark_groups = parsing);
+/// An output that has grown already.
+fn output() -> Out {
+    let mut out = Out::new();
+    out.adopt(Vec::with_capacity(1 << 16));
+    out
+}
+
+#[library_benchmark]
+#[bench::ok(output(), |reply: &mut Reply<'_>| reply.ok())]
+#[bench::int_7(output(), |reply: &mut Reply<'_>| reply.int(black_box(7)))]
+#[bench::int_1234567(output(), |reply: &mut Reply<'_>| reply.int(black_box(1_234_567)))]
+#[bench::bulk_8(output(), |reply: &mut Reply<'_>| reply.bulk(black_box(b"value678")))]
+#[bench::bulk_64(output(), |reply: &mut Reply<'_>| reply.bulk(black_box(&[b'x'; 64])))]
+#[bench::null(output(), |reply: &mut Reply<'_>| reply.null())]
+#[bench::double(output(), |reply: &mut Reply<'_>| reply.double(black_box(2.5)))]
+fn replies(mut out: Out, write: impl Fn(&mut Reply<'_>)) -> Out {
+    for _ in 0..REQUESTS {
+        write(&mut Reply::new(&mut out, black_box(false)));
+    }
+    out
+}
+
+library_benchmark_group!(name = wire; benchmarks = requests, cut, replies);
+main!(library_benchmark_groups = wire);

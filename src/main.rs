@@ -3,7 +3,7 @@
 use dolmen::base::clock::Clock;
 use dolmen::base::{cpu, log as logging, rng};
 use dolmen::config::{Config, Start, parse_command_line};
-use dolmen::net::{Epoll, EpollConfig, Listen, LocalAddr, NetConfig};
+use dolmen::net::{Epoll, EpollConfig, Listen, LocalAddr};
 use dolmen::worker::Worker;
 use std::process::ExitCode;
 
@@ -42,7 +42,7 @@ fn serve(mut config: Config) -> Result<(), String> {
         );
         config.maxclients = room.maxclients;
     }
-    let mut backend = Epoll::new(EpollConfig { net: NetConfig::default(), spin_us: config.spin_us })
+    let mut backend = Epoll::new(EpollConfig { spin_us: config.spin_us, ..EpollConfig::default() })
         .map_err(|e| format!("cannot set up epoll: {e}"))?;
     backend.enable_signals().map_err(|e| format!("cannot receive signals: {e}"))?;
     backend.listen(&listen(&config)).map_err(|e| format!("cannot listen: {e}"))?;
@@ -52,13 +52,16 @@ fn serve(mut config: Config) -> Result<(), String> {
     let (config_file, databases) = (config.config_file.clone(), config.databases);
     let mut worker = Worker::new(backend, config, Clock::system(), rng::entropy(), dolmen_slab::Config::default())
         .map_err(|e| format!("cannot reserve address space: {e}"))?;
+    let start_used_bytes = worker.engine().used_bytes();
     let facts = &mut worker.engine().facts;
+    facts.start_used_bytes = start_used_bytes;
     facts.run_id = (0..5).map(|_| format!("{:08x}", rng::entropy() >> 32)).collect();
     facts.workers = workers;
     facts.backend = "epoll";
     facts.executable = std::env::current_exe().map(|p| p.display().to_string()).unwrap_or_default();
     facts.config_file = config_file.map(|p| p.display().to_string()).unwrap_or_default();
-    facts.tcp_port = addresses.iter().find_map(|a| if let LocalAddr::Tcp(a) = a { Some(a.port()) } else { None }).unwrap_or(0);
+    facts.tcp_port =
+        addresses.iter().find_map(|a| if let LocalAddr::Tcp(a) = a { Some(a.port()) } else { None }).unwrap_or(0);
 
     log::info!(
         "Dolmen {} is starting: pid {}, {workers} worker{}, {databases} databases",

@@ -305,7 +305,7 @@ impl Blobs {
         unsafe { self.shared.address(old, 0).copy_to_nonoverlapping(self.shared.address(copy, 0), bytes) };
         self.shared.set_entry(body, extent, copy);
         self.extents.touch(copy, bytes);
-        self.extents.release_ref(old);
+        self.extents.release_ref(&self.shared.region, old);
         Ok(())
     }
 
@@ -411,7 +411,7 @@ impl Blobs {
         let last = body.extents.load(Relaxed) - 1;
         body.extents.store(last, Relaxed);
         let page = self.shared.entry(body, last as usize);
-        self.extents.release_ref(page);
+        self.extents.release_ref(&self.shared.region, page);
     }
 
     /// Frees the index of a body without extents, and the body.
@@ -419,7 +419,7 @@ impl Blobs {
         for block in 0..body::BLOCKS {
             let page = self.shared.body(number).blocks[block].load(Relaxed);
             if page != 0 {
-                self.extents.release_ref(page);
+                self.extents.release_ref(&self.shared.region, page);
             }
         }
         self.put_body(number);
@@ -475,6 +475,12 @@ impl Blobs {
     pub(crate) fn overhead_bytes(&self) -> usize {
         let bodies = self.shared.bodies_len() as usize * size_of::<Body>();
         self.extents.overhead_bytes() + self.owners.used_bytes() + bodies.next_multiple_of(PAGE_BYTES)
+    }
+}
+
+impl Drop for Blobs {
+    fn drop(&mut self) {
+        self.extents.unpoison(&self.shared.region);
     }
 }
 

@@ -10,15 +10,16 @@
 //! - `span.live` = number of set live bits of the span; `heap.live` = sum over its spans; `used_bytes` = sum of live times class size.
 //! - A span with a free chunk is active, sealed, or listed in the bin of its heap that its fill selects; a span without live chunks is
 //!   clean or in `empty` (or still active).
-//! - `heap.mask` covers chunks of the current word below the frontier only; without active span it is 0 and `heap.word` is 0.
+//! - `heap.mask` covers chunks of the current word below the frontier only; without active span it is 0.
 #![allow(unsafe_code)]
 
 use std::io;
 use std::ptr::NonNull;
 
-use crate::class::{self, CLASSES, UNIT_BYTES};
+use crate::class::{self, CLASSES, Class, UNIT_BYTES};
 use crate::handle::{Handle, Kind};
 use crate::list::List;
+use crate::poison;
 use crate::region::{Commit, Mapping, PAGE_BYTES, Table};
 use crate::span::{self, BITMAP_WORDS, SPAN_BYTES, SPAN_UNITS, SPAN_UNITS_LOG2, SpanMeta, State};
 
@@ -41,57 +42,66 @@ const COMMIT_BYTES_MIN: usize = 1 << 20;
 /// Heap of one class and kind: what the fast paths need, one cache line.
 ///
 /// ```text
-///  0           8         12        16         20         24          28        32
-/// ┌───────────┬─────────┬─────────┬──────────┬──────────┬───────────┬─────────┐
-/// │ mask      │ word    │ span    │ first    │ units    │ reciprocal│ live    │
-/// ├───────────┼─────────┼─────────┼──────────┼──────────┼───────────┴─────────┤ 64
-/// │ fronted   │ bytes   │ spans   │ capacity │ evacuating          │ padding   │
-/// └───────────┴─────────┴─────────┴──────────┴─────────────────────────────────┘
+///  0              8              16             24         28         32
+/// ┌──────────────┬──────────────┬──────────────┬──────────┬──────────┐
+/// │ mask         │ word         │ meta         │ first    │ units    │
+/// ├──────┬───────┼──────┬───────┼──────────────┼──────┬───┴──┬───────┤ 64
+/// │ live │ bytes │ recip│ span  │ fronted      │spans │ cap. │ evac. │     32-36-40-44-48-56-60-62
+/// └──────┴───────┴──────┴───────┴──────────────┴──────┴──────┴───────┘
 /// ```
 #[repr(C, align(64))]
 pub(crate) struct Heap {
     /// Chunks of the current word that may be handed out (if not live).
     mask: u64,
-    /// Current word, as index into the live bits of all spans. 0 (a word of the unused span 0) without active span.
-    word: u32,
-    /// Active span, 0 = none.
-    pub(crate) span: u32,
+    /// Current word of live bits. Without active span (`mask` is 0) the first word of the unused span 0.
+    word: NonNull<u64>,
+    /// Metadata of the active span, else of span 0.
+    meta: NonNull<SpanMeta>,
     /// Handle of chunk 0 of the current word.
     first: u32,
     /// Chunk size in units.
     units: u32,
-    /// For `class::divide`.
-    reciprocal: u32,
     /// Live chunks.
     pub(crate) live: u32,
-    /// Chunks below the frontiers of its spans: what its resident pages could hold.
-    pub(crate) fronted: u64,
     /// Chunk size in bytes.
     pub(crate) bytes: u32,
+    /// For `class::divide`.
+    reciprocal: u32,
+    /// Active span, 0 = none.
+    pub(crate) span: u32,
+    /// Chunks below the frontiers of its spans: what its resident pages could hold.
+    pub(crate) fronted: u64,
     /// Spans it owns.
     pub(crate) spans: u32,
     /// Chunks a span.
-    pub(crate) capacity: u32,
+    pub(crate) capacity: u16,
     /// Sealed spans.
-    pub(crate) evacuating: u32,
+    pub(crate) evacuating: u16,
 }
 
 const _: () = assert!(size_of::<Heap>() == 64);
 
+// SAFETY: the pointers lead into the tables of the `Chunks` that owns the heap, and move between threads with it; they are
+// dereferenced through `&mut Chunks` only.
+unsafe impl Send for Heap {}
+// SAFETY: as above; through `&Heap` nothing is dereferenced.
+unsafe impl Sync for Heap {}
+
 impl Heap {
-    const fn new(class: usize) -> Heap {
+    fn new(class: usize, word: NonNull<u64>, meta: NonNull<SpanMeta>) -> Heap {
         #[expect(clippy::cast_possible_truncation, reason = "at most 16384")]
-        let (bytes, capacity) = (class::bytes(class) as u32, class::capacity(class) as u32);
+        let (bytes, capacity) = (class::bytes(class) as u32, class::capacity(class) as u16);
         Heap {
             mask: 0,
-            word: 0,
-            span: 0,
+            word,
+            meta,
             first: 0,
             units: bytes / 8,
-            reciprocal: class::reciprocal(class),
             live: 0,
-            fronted: 0,
             bytes,
+            reciprocal: class::reciprocal(class),
+            span: 0,
+            fronted: 0,
             spans: 0,
             capacity,
             evacuating: 0,
@@ -101,8 +111,8 @@ impl Heap {
 
 /// Index of a heap.
 #[inline(always)]
-pub(crate) fn heap_of(class: usize, kind: Kind) -> usize {
-    class * 2 + kind as usize
+fn heap_of(class: Class, kind: Kind) -> usize {
+    class.index() * 2 + kind as usize
 }
 
 /// Kind that a heap serves.
@@ -144,10 +154,16 @@ impl Chunks {
         let bytes = reserve_bytes.clamp(2 * SPAN_BYTES, REGION_BYTES_MAX);
         let region = Mapping::reserve(bytes, bytes.min(REGION_BYTES_MIN))?;
         let spans = region.bytes() / SPAN_BYTES;
+        let mut live = Table::reserve(spans * BITMAP_WORDS, spans * BITMAP_WORDS)?;
+        let mut metas = Table::reserve(spans, spans)?;
+        // Span 0 exists (heaps without active span point to it) but is never used.
+        if !(live.grow_to(BITMAP_WORDS) && metas.grow_to(1)) {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
         Ok(Chunks {
-            heaps: std::array::from_fn(|heap| Heap::new(heap / 2)),
-            live: Table::reserve(spans * BITMAP_WORDS, spans * BITMAP_WORDS)?,
-            metas: Table::reserve(spans, spans)?,
+            heaps: std::array::from_fn(|heap| Heap::new(heap / 2, live.pointer(0), metas.pointer(0))),
+            live,
+            metas,
             region,
             commit: Commit::new(COMMIT_BYTES_MIN),
             bins: Box::new([[List::default(); BINS]; HEAPS]),
@@ -159,17 +175,7 @@ impl Chunks {
             idle_heap: 0,
             drain_heap: 0,
             draining: [false; CLASSES],
-        }
-        .with_span_zero())
-    }
-
-    /// Span 0 exists (its live bits back heaps without active span) but is never used.
-    fn with_span_zero(mut self) -> Chunks {
-        assert!(
-            self.live.grow_to(BITMAP_WORDS) && self.metas.grow_to(1),
-            "the first page of metadata cannot be committed"
-        );
-        self
+        })
     }
 
     /// Address of a handle: inside the region for every handle this allocator gave out.
@@ -180,32 +186,38 @@ impl Chunks {
         unsafe { NonNull::new_unchecked(address) }
     }
 
-    /// A chunk of the heap, lowest address of its current word first.
+    /// A chunk, the lowest free one of its heap's current word.
     #[inline(always)]
-    pub(crate) fn alloc(&mut self, heap: usize) -> Option<Handle> {
-        assert!(heap < HEAPS);
+    pub(crate) fn alloc(&mut self, class: Class, kind: Kind) -> Option<Handle> {
+        let heap = heap_of(class, kind);
         match self.take(heap) {
             Some(handle) => Some(handle),
             None => self.alloc_slow(heap),
         }
     }
 
+    /// `heap` comes from `heap_of`.
     #[inline(always)]
     fn take(&mut self, heap: usize) -> Option<Handle> {
-        let heap = &mut self.heaps[heap];
-        // SAFETY: `heap.word` is word 0, or a word of the active span, whose metadata was committed before it became active.
-        let word = unsafe { self.live.get_unchecked_mut(heap.word as usize) };
+        debug_assert!(heap < HEAPS);
+        // SAFETY: a Class is below CLASSES and a Kind below 2, so `heap_of` is below HEAPS.
+        let heap = unsafe { self.heaps.get_unchecked_mut(heap) };
+        // SAFETY: `word` points to live bits of the active span, or of span 0: in a table that grows in place and lives as long as
+        // self; `&mut self` excludes other references.
+        let word = unsafe { heap.word.as_mut() };
         let free = heap.mask & !*word;
         if free == 0 {
             return None;
         }
         let bit = free.trailing_zeros();
         *word |= 1 << bit;
-        // SAFETY: `heap.span` is an active span here (mask is 0 without one); spans in use are below `metas.len()`.
-        unsafe { self.metas.get_unchecked_mut(heap.span as usize) }.live += 1;
+        // SAFETY: as for `word`, in the table of metadata.
+        unsafe { heap.meta.as_mut() }.live += 1;
         heap.live += 1;
         self.used_bytes += u64::from(heap.bytes);
         let handle = Handle::from_bits(heap.first + bit * heap.units);
+        let bytes = heap.bytes as usize;
+        poison::unpoison(self.ptr(handle), bytes);
         if cfg!(debug_assertions) {
             self.scribble(handle, 0xA5);
         }
@@ -239,12 +251,11 @@ impl Chunks {
         let in_span = index / 64 % BITMAP_WORDS;
         // SAFETY: `span < metas.len()` was asserted by the index above, and live bits are committed before metadata.
         let word = unsafe { self.live.get_unchecked_mut(span as usize * BITMAP_WORDS + in_span) };
-        let bit = 1 << (index % 64);
-        if *word & bit == 0 {
+        let rest = *word & !(1 << (index % 64));
+        if rest == *word {
             not_live(handle);
         }
-        *word &= !bit;
-        meta.summary |= 1 << in_span;
+        *word = rest;
         meta.live -= 1;
         heap.live -= 1;
         self.used_bytes -= u64::from(heap.bytes);
@@ -260,7 +271,7 @@ impl Chunks {
         unsafe { self.ptr(handle).write_bytes(byte, bytes) };
     }
 
-    /// As [`Chunks::free`], after overwriting the chunk in debug builds.
+    /// As [`Chunks::free`], with the chunk overwritten in debug builds, and poisoned for AddressSanitizer.
     ///
     /// # Safety
     /// As for [`Chunks::free`].
@@ -271,6 +282,9 @@ impl Chunks {
         }
         // SAFETY: the caller's promise.
         unsafe { self.free(handle) }
+        if cfg!(slab_asan) {
+            poison::poison(self.ptr(handle), self.chunk_bytes(handle));
+        }
     }
 
     /// Chunk size of the span that a handle points into.
@@ -288,7 +302,7 @@ impl Chunks {
         let heap = &self.heaps[usize::from(self.metas[span].heap)];
         let offset = handle.bits() & (SPAN_UNITS - 1);
         let index = class::divide(offset, heap.reciprocal);
-        index < heap.capacity as usize
+        index < usize::from(heap.capacity)
             && index * heap.units as usize == offset as usize
             && self.live[span * BITMAP_WORDS + index / 64] >> (index % 64) & 1 == 1
     }
@@ -307,43 +321,37 @@ impl Chunks {
         }
     }
 
-    /// Moves to the lowest word of the active span that has a free chunk, advancing the frontier if none has.
+    /// Moves on to a word of the active span that has a free chunk: the next one in address order, then, once around, those before;
+    /// advances the frontier if there is none. False: the span is full.
     fn next_word(&mut self, heap: usize) -> bool {
-        let span = self.heaps[heap].span;
-        loop {
-            let meta = &mut self.metas[span as usize];
-            let summary = meta.summary;
-            if summary == 0 {
-                if !self.advance_frontier(heap) {
-                    return false;
-                }
-                continue;
-            }
-            let in_span = summary.trailing_zeros() as usize;
-            let mask = span::frontier_mask(usize::from(meta.frontier), in_span);
-            let word = span as usize * BITMAP_WORDS + in_span;
-            if mask & !self.live[word] == 0 {
-                meta.summary &= !(1 << in_span);
-                continue;
-            }
-            let heap = &mut self.heaps[heap];
-            heap.mask = mask;
-            #[expect(
-                clippy::cast_possible_truncation,
-                reason = "at most 2^19 spans of 32 words, 64 chunks of 2^11 units a word"
-            )]
-            {
-                heap.word = word as u32;
-                heap.first = (span << SPAN_UNITS_LOG2) + in_span as u32 * 64 * heap.units;
-            }
-            return true;
+        let Heap { span, mask, first, units, .. } = self.heaps[heap];
+        let frontier = usize::from(self.metas[span as usize].frontier);
+        let words = frontier.div_ceil(64);
+        let bits = span as usize * BITMAP_WORDS;
+        // A span just activated has no current word yet: start at the lowest.
+        let after = if mask == 0 { 0 } else { (first & (SPAN_UNITS - 1)) as usize / (64 * units as usize) + 1 };
+        let has_room = |&in_span: &usize| span::frontier_mask(frontier, in_span) & !self.live[bits + in_span] != 0;
+        let in_span = match (after..words).chain(0..after).find(has_room) {
+            Some(in_span) => in_span,
+            None if self.advance_frontier(heap) => frontier / 64,
+            None => return false,
+        };
+        let frontier = usize::from(self.metas[span as usize].frontier);
+        let heap = &mut self.heaps[heap];
+        heap.mask = span::frontier_mask(frontier, in_span);
+        heap.word = self.live.pointer(bits + in_span);
+        heap.meta = self.metas.pointer(span as usize);
+        #[expect(clippy::cast_possible_truncation, reason = "at most 2^19 spans of 2^13 units")]
+        {
+            heap.first = (span << SPAN_UNITS_LOG2) + in_span as u32 * 64 * heap.units;
         }
+        true
     }
 
     /// Hands the active span about one more page of chunks. False: it has them all.
     fn advance_frontier(&mut self, heap: usize) -> bool {
         let Heap { span, bytes, capacity, ref mut fronted, .. } = self.heaps[heap];
-        let (bytes, capacity) = (bytes as usize, capacity as usize);
+        let (bytes, capacity) = (bytes as usize, usize::from(capacity));
         let meta = &mut self.metas[span as usize];
         let old = usize::from(meta.frontier);
         if old == capacity {
@@ -353,7 +361,6 @@ impl Chunks {
         let new = (old + (PAGE_BYTES / bytes).max(1)).min((old / 64 + 1) * 64).min(capacity);
         *fronted += (new - old) as u64;
         meta.frontier = u16::try_from(new).expect("at most 2048 chunks a span");
-        meta.summary |= 1 << (old / 64);
         let touched = span::pages(new * bytes).max(meta.touched_pages);
         self.resident_pages += u64::from(touched - meta.touched_pages);
         meta.touched_pages = touched;
@@ -364,7 +371,7 @@ impl Chunks {
     pub(crate) fn retire(&mut self, heap: usize) {
         let heap = &mut self.heaps[heap];
         let span = std::mem::take(&mut heap.span);
-        (heap.mask, heap.word, heap.first) = (0, 0, 0);
+        (heap.mask, heap.word, heap.meta) = (0, self.live.pointer(0), self.metas.pointer(0));
         self.file(span);
     }
 
@@ -439,16 +446,16 @@ impl Chunks {
 
     /// Makes an unused span one of the heap.
     fn open(&mut self, heap: usize, span: u32) {
+        poison::poison(self.ptr(Handle::from_bits(span << SPAN_UNITS_LOG2)), SPAN_BYTES);
         let Heap { bytes, capacity, ref mut spans, ref mut fronted, .. } = self.heaps[heap];
         let meta = &mut self.metas[span as usize];
         debug_assert!(meta.live == 0 && matches!(meta.state, State::Clean | State::Empty));
         // Pages still resident from its last use serve at once.
-        let frontier = (usize::from(meta.touched_pages) * PAGE_BYTES / bytes as usize).min(capacity as usize);
+        let frontier = (usize::from(meta.touched_pages) * PAGE_BYTES / bytes as usize).min(usize::from(capacity));
         *spans += 1;
         *fronted += frontier as u64;
-        meta.capacity = u16::try_from(capacity).expect("at most 2048 chunks a span");
+        meta.capacity = capacity;
         meta.frontier = u16::try_from(frontier).expect("at most 2048 chunks a span");
-        meta.summary = span::frontier_summary(frontier);
         meta.heap = u8::try_from(heap).expect("fewer than 256 heaps");
     }
 
@@ -474,6 +481,13 @@ impl Chunks {
     /// Bytes of metadata in use, without the struct itself.
     pub(crate) fn overhead_bytes(&self) -> usize {
         self.live.used_bytes() + self.metas.used_bytes() + size_of_val(&*self.bins)
+    }
+}
+
+impl Drop for Chunks {
+    fn drop(&mut self) {
+        // The addresses may serve others.
+        poison::unpoison(self.region.base(), self.metas.len() * SPAN_BYTES);
     }
 }
 

@@ -84,7 +84,7 @@ impl Chunks {
     /// The next live chunk of a victim in address order.
     pub(crate) fn next_live(&self, victim: &mut Victim) -> Option<(Handle, usize)> {
         let heap = &self.heaps[usize::from(self.metas[victim.span as usize].heap)];
-        while victim.next < heap.capacity as usize {
+        while victim.next < usize::from(heap.capacity) {
             let word = self.live[victim.span as usize * BITMAP_WORDS + victim.next / 64] >> (victim.next % 64);
             if word == 0 {
                 victim.next = (victim.next / 64 + 1) * 64;

@@ -20,6 +20,7 @@ use std::io;
 use std::ptr::NonNull;
 
 use crate::list::{Links, List};
+use crate::poison;
 use crate::region::{Commit, Mapping, PAGE_BYTES, Table, Zeroed};
 use crate::release::is_due;
 
@@ -223,7 +224,9 @@ impl Extents {
         let meta = &mut self.metas[record(page)];
         debug_assert_eq!(meta.refs, 0);
         meta.refs = 1;
-        self.used_bytes += self.bytes(page) as u64;
+        let bytes = self.bytes(page);
+        self.used_bytes += bytes as u64;
+        poison::unpoison(Extents::address(region, page), bytes);
         Some(page)
     }
 
@@ -260,7 +263,7 @@ impl Extents {
     }
 
     /// One reference less; the last one frees the extent.
-    pub(crate) fn release_ref(&mut self, page: u32) {
+    pub(crate) fn release_ref(&mut self, region: &Mapping, page: u32) {
         let meta = &mut self.metas[record(page)];
         assert!(meta.refs > 0, "extent freed twice");
         meta.refs -= 1;
@@ -279,6 +282,12 @@ impl Extents {
             self.classes[class].clean.push_front(&mut self.metas, page);
         }
         self.settle(slot_of(page));
+        poison::poison(Extents::address(region, page), self.bytes(page));
+    }
+
+    /// Ends the poisoning of free extents: the addresses may serve others. Live ones stay readable.
+    pub(crate) fn unpoison(&self, region: &Mapping) {
+        poison::unpoison(region.base(), self.slots.len() * SLOT_BYTES);
     }
 
     /// Puts a slot into the list of vacant ones, or takes it out, as its counts say.

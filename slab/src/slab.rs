@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 use crate::blobs::Blobs;
 use crate::body::{self, BlobRef};
-use crate::chunks::{self, Chunks};
+use crate::chunks::Chunks;
 use crate::class::{self, CHUNK_BYTES_MAX};
 
 use crate::error::AllocError;
@@ -60,7 +60,7 @@ impl Slab {
     /// Bytes that a request of `bytes` (1 to [`CHUNK_BYTES_MAX`]) really takes.
     #[inline]
     pub const fn class_bytes(bytes: usize) -> usize {
-        class::bytes(class::of(bytes))
+        class::bytes(class::of(bytes).index())
     }
 
     /// A chunk of at least `bytes` (1 to [`CHUNK_BYTES_MAX`]), uninitialised. Chunks are aligned to 8 bytes, and to 64 when their class size
@@ -71,7 +71,7 @@ impl Slab {
     #[inline]
     pub fn alloc(&mut self, bytes: usize, kind: Kind) -> Result<Handle, AllocError> {
         if bytes <= CHUNK_BYTES_MAX
-            && let Some(handle) = self.chunks.alloc(chunks::heap_of(class::of(bytes), kind))
+            && let Some(handle) = self.chunks.alloc(class::of(bytes), kind)
         {
             Ok(handle)
         } else {

@@ -59,12 +59,12 @@ pub(crate) enum State {
 /// One span.
 ///
 /// ```text
-///  0        2          4                 8          10         12     13      14        15    16
-/// ┌────────┬──────────┬─────────────────┬──────────┬──────────┬──────┬───────┬─────────┬─────┐
-/// │ live   │ live_low │ summary         │ frontier │ stuck    │ heap │ state │ touched │ bin │
-/// ├────────┴──────────┼─────────────────┼──────────┴──────────┼──────┴───────┴─────────┴─────┤ 32
-/// │ prev              │ next            │ stamp_ms            │ capacity │ 2 spare           │
-/// └───────────────────┴─────────────────┴─────────────────────┴──────────────────────────────┘
+///  0        2          4          6          8       9       10        11    12               16
+/// ┌────────┬──────────┬──────────┬──────────┬───────┬───────┬─────────┬─────┬────────────────┐
+/// │ live   │ live_low │ frontier │ capacity │ heap  │ state │ touched │ bin │ stamp_ms       │
+/// ├────────┴──────────┼──────────┴──────────┼───────┴───────┼─────────┴─────┴────────────────┤ 32
+/// │ prev              │ next                │ stuck         │ 6 spare                        │
+/// └───────────────────┴─────────────────────┴───────────────┴────────────────────────────────┘
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -73,12 +73,10 @@ pub(crate) struct SpanMeta {
     pub(crate) live: u16,
     /// A free that brings `live` below this must file the span anew. 0: never (active and sealed spans).
     pub(crate) live_low: u16,
-    /// Bit w set: word w may have a free chunk below the frontier. Clear: it has none.
-    pub(crate) summary: u32,
     /// Chunks below this index may be handed out; those above were not touched since the span was clean.
     pub(crate) frontier: u16,
-    /// Live chunks that an evacuation failed to move, 0 if none was tried since.
-    pub(crate) stuck: u16,
+    /// Chunks it holds in its class.
+    pub(crate) capacity: u16,
     /// Heap (class and kind) that it serves.
     pub(crate) heap: u8,
     pub(crate) state: State,
@@ -86,14 +84,14 @@ pub(crate) struct SpanMeta {
     pub(crate) touched_pages: u8,
     /// Bin it is listed in.
     pub(crate) bin: u8,
+    /// When it became empty (slab clock).
+    pub(crate) stamp_ms: u32,
     /// Neighbours in the list it is in; 0 = none.
     pub(crate) prev: u32,
     pub(crate) next: u32,
-    /// When it became empty (slab clock).
-    pub(crate) stamp_ms: u32,
-    /// Chunks it holds in its class.
-    pub(crate) capacity: u16,
-    spare: u16,
+    /// Live chunks that an evacuation failed to move, 0 if none was tried since.
+    pub(crate) stuck: u16,
+    spare: [u16; 3],
 }
 
 const _: () = assert!(size_of::<SpanMeta>() == 32 && align_of::<SpanMeta>() == 4);
@@ -105,7 +103,7 @@ impl Links for Table<SpanMeta> {
     }
 }
 
-/// Number of low bits set: the part of a word that lies below `frontier`.
+/// Bits of a word of live bits whose chunks lie below `frontier`.
 #[inline]
 pub(crate) fn frontier_mask(frontier: usize, word: usize) -> u64 {
     match frontier.saturating_sub(word * 64) {
@@ -113,12 +111,6 @@ pub(crate) fn frontier_mask(frontier: usize, word: usize) -> u64 {
         below @ 1..=63 => (1 << below) - 1,
         _ => u64::MAX,
     }
-}
-
-/// Summary with a bit for every word that has a chunk below `frontier`.
-pub(crate) fn frontier_summary(frontier: usize) -> u32 {
-    let words = frontier.div_ceil(64);
-    if words >= BITMAP_WORDS { u32::MAX } else { (1 << words) - 1 }
 }
 
 /// Pages that the first `bytes` of a span occupy.
@@ -135,9 +127,6 @@ mod tests {
         for frontier in 0..=SPAN_CHUNKS_MAX {
             let covered: u32 = (0..BITMAP_WORDS).map(|word| frontier_mask(frontier, word).count_ones()).sum();
             assert_eq!(covered as usize, frontier);
-            for word in 0..BITMAP_WORDS {
-                assert_eq!(frontier_summary(frontier) >> word & 1 == 1, frontier_mask(frontier, word) != 0);
-            }
         }
     }
 }

@@ -39,7 +39,7 @@ pub(crate) fn classes(chunks: &Chunks) -> impl Iterator<Item = ClassStats> + '_ 
             kind: kind_of(index),
             spans,
             live_chunks,
-            free_chunks: spans * heap.capacity as usize - live_chunks,
+            free_chunks: spans * usize::from(heap.capacity) - live_chunks,
         }
     })
 }

@@ -9,17 +9,21 @@
 //! relative TTL set now would otherwise stand still for as long as the step. What was deleted stays deleted; what had not
 //! been (at most what expired in the last tick) lives until its deadline comes again. The wheel keeps its own time, which never goes
 //! back (see `db::wheel`), and a step ahead makes everything in between due at once, in slices. `mono_ns` never goes back.
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 /// A step back up to this is waited out rather than followed.
 pub const HOLD_MS_MAX: u64 = 2_000;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Source {
     /// The kernel's clocks; `mono_ns` counts from `origin`.
     System { origin: Instant },
     /// Set by hand: tests and the simulated backend.
     Manual { unix_ms: u64, mono_ns: u64 },
+    /// Nanoseconds that somebody else counts: a simulation. Its Unix time began at `start_unix_ms`.
+    Counter { ns: Arc<AtomicU64>, start_unix_ms: u64, look_ns: u64 },
 }
 
 /// Cached wall-clock and monotonic time.
@@ -28,20 +32,54 @@ pub struct Clock {
     unix_ms: u64,
     /// Never decreases.
     mono_ns: u64,
+    /// Both readings of the last `refresh`.
+    refreshed_ns: u64,
+    refreshed_unix_ms: u64,
     source: Source,
 }
 
 impl Clock {
     /// The machine's clocks, already read once. `mono_ns` starts at 0.
     pub fn system() -> Clock {
-        let mut c = Clock { unix_ms: 0, mono_ns: 0, source: Source::System { origin: Instant::now() } };
+        let mut c = Clock {
+            unix_ms: 0,
+            mono_ns: 0,
+            refreshed_ns: 0,
+            refreshed_unix_ms: 0,
+            source: Source::System { origin: Instant::now() },
+        };
         c.refresh();
         c
     }
 
     /// A clock that moves only by `set_manual` and `advance_manual_ms`.
     pub fn manual(unix_ms: u64, mono_ns: u64) -> Clock {
-        Clock { unix_ms, mono_ns, source: Source::Manual { unix_ms, mono_ns } }
+        Clock {
+            unix_ms,
+            mono_ns,
+            refreshed_ns: mono_ns,
+            refreshed_unix_ms: unix_ms,
+            source: Source::Manual { unix_ms, mono_ns },
+        }
+    }
+
+    /// A clock that reads nanoseconds which a simulation counts. Each look of a [`Stopwatch`] at it takes `look_ns`, so that slices of work
+    /// end, and end at the same place in every run.
+    pub fn simulated(ns: Arc<AtomicU64>, start_unix_ms: u64, look_ns: u64) -> Clock {
+        let mut c = Clock {
+            unix_ms: 0,
+            mono_ns: 0,
+            refreshed_ns: 0,
+            refreshed_unix_ms: 0,
+            source: Source::Counter { ns, start_unix_ms, look_ns },
+        };
+        c.refresh();
+        c
+    }
+
+    /// What tells the time within a turn.
+    pub fn stopwatch(&self) -> Stopwatch {
+        Stopwatch(self.source.clone())
     }
 
     /// Milliseconds since 1970 as of the last refresh, with small steps back held (see above).
@@ -58,19 +96,46 @@ impl Clock {
 
     /// Reads the source.
     pub fn refresh(&mut self) {
-        let (wall_ms, mono_ns) = match self.source {
+        let (wall_ms, mono_ns) = match &self.source {
             Source::System { origin } => {
                 // Before 1970 is no date a deadline can hold; 584 years of nanoseconds fit.
                 let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
                 let wall_ms = u64::try_from(wall.as_millis()).unwrap_or(u64::MAX);
-                (wall_ms, u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX))
+                (wall_ms, whole_ns(origin.elapsed()))
             }
-            Source::Manual { unix_ms, mono_ns } => (unix_ms, mono_ns),
+            Source::Manual { unix_ms, mono_ns } => (*unix_ms, *mono_ns),
+            Source::Counter { ns, start_unix_ms, .. } => {
+                let ns = ns.load(Ordering::Relaxed);
+                (start_unix_ms + ns / 1_000_000, ns)
+            }
         };
         self.mono_ns = self.mono_ns.max(mono_ns);
         let held = wall_ms < self.unix_ms && self.unix_ms - wall_ms <= HOLD_MS_MAX;
         if !held {
             self.unix_ms = wall_ms;
+        }
+        (self.refreshed_ns, self.refreshed_unix_ms) = (self.mono_ns, wall_ms);
+    }
+
+    /// Reads the monotonic clock only, and reckons the wall clock from it as of the last `refresh`: half the price, for every turn; a step of the
+    /// wall clock is seen by the next `refresh`.
+    #[inline]
+    pub fn tick(&mut self) {
+        let Source::System { origin } = self.source else { return self.refresh() };
+        let mono_ns = u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let since_ms = mono_ns.saturating_sub(self.refreshed_ns) / 1_000_000;
+        self.mono_ns = self.mono_ns.max(mono_ns);
+        self.unix_ms = self.unix_ms.max(self.refreshed_unix_ms.saturating_add(since_ms));
+    }
+
+    /// Lets time pass: the thread sleeps, or a simulation's time moves.
+    pub fn sleep(&self, time: Duration) {
+        match &self.source {
+            Source::System { .. } => std::thread::sleep(time),
+            Source::Manual { .. } => {}
+            Source::Counter { ns, .. } => {
+                ns.fetch_add(whole_ns(time), Ordering::Relaxed);
+            }
         }
     }
 
@@ -89,6 +154,27 @@ impl Clock {
         }
         self.refresh();
     }
+}
+
+/// Tells the exact time of now, for the lengths of slices and turns; what commands and their effects see is the time of the turn.
+#[derive(Clone, Debug)]
+pub struct Stopwatch(Source);
+
+impl Stopwatch {
+    /// Nanoseconds on the scale of `Clock::mono_ns`.
+    #[inline]
+    pub fn now_ns(&self) -> u64 {
+        match &self.0 {
+            Source::System { origin } => whole_ns(origin.elapsed()),
+            Source::Manual { mono_ns, .. } => *mono_ns,
+            Source::Counter { ns, look_ns, .. } => ns.fetch_add(*look_ns, Ordering::Relaxed) + look_ns,
+        }
+    }
+}
+
+/// A length of time in nanoseconds; 584 years fit.
+pub fn whole_ns(time: Duration) -> u64 {
+    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]
@@ -121,6 +207,18 @@ mod tests {
         c.set_manual(u64::MAX, 71);
         c.refresh();
         assert_eq!(c.unix_ms(), u64::MAX);
+    }
+
+    #[test]
+    fn a_simulation_counts_and_looking_takes_time() {
+        let ns = Arc::new(AtomicU64::new(0));
+        let mut c = Clock::simulated(ns.clone(), 5_000, 10);
+        let watch = c.stopwatch();
+        assert_eq!((watch.now_ns(), watch.now_ns(), c.mono_ns()), (10, 20, 0));
+        ns.store(3_000_000, Ordering::Relaxed);
+        c.sleep(Duration::from_millis(2));
+        c.refresh();
+        assert_eq!((c.unix_ms(), c.mono_ns()), (5_005, 5_000_000));
     }
 
     #[test]

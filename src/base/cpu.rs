@@ -39,6 +39,12 @@ fn resident_pages(statm: &str) -> Option<u64> {
     statm.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
+/// Memory of the machine, in bytes.
+pub fn machine_bytes() -> u64 {
+    let read = |what| sysconf(what).ok().flatten().and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+    read(SysconfVar::_PHYS_PAGES) * read(SysconfVar::PAGE_SIZE)
+}
+
 /// Largest resident memory that this process has had, in bytes.
 pub fn resident_bytes_peak() -> u64 {
     // Not getrusage alone: its maximum survives execve, so a small server started by a large program would report that program's.

@@ -10,7 +10,7 @@
 //! ```
 #![allow(unsafe_code)]
 
-use dolmen_slab::BlobRef;
+use dolmen_slab::{BlobRef, SEGMENT_BYTES};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 
@@ -120,6 +120,8 @@ impl Out {
 
     #[inline(never)]
     fn bulk_long(&mut self, bytes: &[u8]) {
+        // Not left to the vector: it would grow without ever using what is sent again.
+        self.reserve(bytes.len() + FRAME_BYTES);
         self.bulk_header(bytes.len());
         self.buf.extend_from_slice(bytes);
         self.buf.extend_from_slice(b"\r\n");
@@ -134,6 +136,7 @@ impl Out {
 
     /// A RESP bulk string whose body is sent from where it lies.
     pub fn bulk_shared(&mut self, blob: BlobRef) {
+        self.reserve(FRAME_BYTES);
         self.bulk_header(blob.len());
         self.shared(blob);
         self.buf.extend_from_slice(b"\r\n");
@@ -188,16 +191,12 @@ impl Out {
                     into.push(IoSlice::new(&self.buf[at..part.at]));
                     at = part.at;
                 }
-                for i in 0..part.blob.segments() {
-                    let segment = part.blob.segment(i);
-                    if skip >= segment.len() {
-                        skip -= segment.len();
-                        continue;
-                    }
+                // All segments but the last are of one length: what is sent of a huge value need not be counted through.
+                for i in skip / SEGMENT_BYTES..part.blob.segments() {
                     if into.len() == max {
                         return;
                     }
-                    into.push(IoSlice::new(&segment[skip..]));
+                    into.push(IoSlice::new(&part.blob.segment(i)[skip % SEGMENT_BYTES..]));
                     skip = 0;
                 }
             }
@@ -279,6 +278,9 @@ impl Out {
     }
 }
 
+/// Most bytes of a bulk string beside its body: `$`, the digits, twice CRLF.
+const FRAME_BYTES: usize = 1 + crate::base::int::MAX_DIGITS + 4;
+
 /// Room behind every write, so that short copies may store whole words.
 const SLACK: usize = 16;
 
@@ -292,7 +294,7 @@ unsafe fn copy_small(from: &[u8], to: *mut u8) {
     let p = from.as_ptr();
     // SAFETY: every load lies inside `from` (the lengths are checked), every store inside `to`'s n bytes (caller).
     unsafe {
-        if n >= 8 && n <= 16 {
+        if (8..=16).contains(&n) {
             let a = p.cast::<u64>().read_unaligned();
             let b = p.add(n - 8).cast::<u64>().read_unaligned();
             to.cast::<u64>().write_unaligned(a);
@@ -328,11 +330,15 @@ static BULK_HEADERS: [BulkHeader; 100] = {
 mod tests {
     use super::*;
     use dolmen_slab::{Config, Slab};
+    use proptest::prelude::*;
 
     fn all(out: &Out) -> Vec<u8> {
         let mut slices = Vec::new();
         out.slices(&mut slices, usize::MAX);
-        slices.iter().flat_map(|s| s.to_vec()).collect()
+        slices.iter().fold(Vec::new(), |mut all, slice| {
+            all.extend_from_slice(slice);
+            all
+        })
     }
 
     #[test]
@@ -371,13 +377,137 @@ mod tests {
                 let mut slices = Vec::new();
                 out.slices(&mut slices, 2);
                 assert!(!slices.is_empty() && slices.len() <= 2);
-                let take = slices.iter().map(|s| s.len()).sum::<usize>().min(step.max(if got.len() < 100 { 1 } else { 9973 }));
+                let take =
+                    slices.iter().map(|s| s.len()).sum::<usize>().min(step.max(if got.len() < 100 { 1 } else { 9973 }));
                 let flat: Vec<u8> = slices.iter().flat_map(|s| s.to_vec()).collect();
                 got.extend_from_slice(&flat[..take]);
                 out.advance(take);
                 assert_eq!(out.queued(), want.len() - got.len());
             }
             assert!(got == want, "step {step}");
+        }
+    }
+
+    /// What the kernel has taken makes room again, though the output never runs empty.
+    #[test]
+    fn a_client_that_is_always_behind_costs_no_more_than_what_is_queued() {
+        let mut slab = Slab::new(Config::default()).unwrap();
+        let id = slab.blob_new(20_000).unwrap();
+        slab.blob_append(id, &[7; 20_000]).unwrap();
+        for kind in 0..4 {
+            let mut out = Out::new();
+            for _ in 0..40_000 {
+                match kind {
+                    0 => out.bulk(&[b'x'; 40]),
+                    1 => out.bulk(&[b'x'; 1000]),
+                    2 => out.extend(&[b'x'; 1000]),
+                    _ => out.bulk_shared(slab.blob_ref(id)),
+                }
+                while out.queued() > 50_000 {
+                    out.advance(10_000);
+                }
+            }
+            assert!(out.queued() > 30_000 && out.capacity() < 300_000, "kind {kind}: {} bytes", out.capacity());
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Extend(usize),
+        Ok,
+        Bulk(usize),
+        Shared(usize),
+        BulkShared(usize),
+        /// So many thousandths of what is queued are sent.
+        Advance(usize),
+        Discard,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let len = || prop_oneof![4 => 0usize..40, 2 => 90usize..110, 1 => 110usize..5000, 1 => 50_000usize..90_000];
+        prop_oneof![
+            4 => len().prop_map(Step::Extend),
+            4 => Just(Step::Ok),
+            6 => len().prop_map(Step::Bulk),
+            1 => (0..BLOBS.len()).prop_map(Step::Shared),
+            2 => (0..BLOBS.len()).prop_map(Step::BulkShared),
+            3 => prop_oneof![0..1000usize, Just(1000)].prop_map(Step::Advance),
+            1 => Just(Step::Discard),
+        ]
+    }
+
+    const BLOBS: [usize; 5] = [0, 1, 20_000, SEGMENT_BYTES, 2 * SEGMENT_BYTES + 5];
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 32, failure_persistence: None, ..ProptestConfig::default() })]
+
+        /// Against a plain vector, whatever is written, taken and dropped. The blobs are gone from the slab meanwhile.
+        #[test]
+        fn programs(steps in proptest::collection::vec(step(), 1..60), max in 1usize..5) {
+            let mut slab = Slab::new(Config { reserve_bytes: 1 << 20, blob_reserve_bytes: 16 << 20, ..Config::default() }).unwrap();
+            let pattern: Vec<u8> = (0..600_000u32).map(|i| (i % 251) as u8).collect();
+            let text = |seed: usize, len: usize| pattern[seed..][..len].to_vec();
+            let blobs: Vec<_> = BLOBS.iter().enumerate().map(|(i, &len)| {
+                let id = slab.blob_new(len).unwrap();
+                slab.blob_append(id, &text(i, len)).unwrap();
+                let blob = slab.blob_ref(id);
+                slab.blob_release(id);
+                blob
+            }).collect();
+            let mut out = Out::new();
+            let mut want = Vec::new();
+            for (seed, step) in steps.iter().enumerate() {
+                match *step {
+                    Step::Extend(len) => {
+                        out.extend(&text(seed, len));
+                        want.extend(text(seed, len));
+                    }
+                    Step::Ok => {
+                        out.ok();
+                        want.extend_from_slice(b"+OK\r\n");
+                    }
+                    Step::Bulk(len) => {
+                        out.bulk(&text(seed, len));
+                        want.extend([format!("${len}\r\n").as_bytes(), &text(seed, len), b"\r\n"].concat());
+                    }
+                    Step::Shared(i) => {
+                        out.shared(blobs[i].clone());
+                        want.extend(text(i, BLOBS[i]));
+                    }
+                    Step::BulkShared(i) => {
+                        out.bulk_shared(blobs[i].clone());
+                        want.extend([format!("${}\r\n", BLOBS[i]).as_bytes(), &text(i, BLOBS[i]), b"\r\n"].concat());
+                    }
+                    Step::Advance(thousandths) => {
+                        let bytes = want.len() * thousandths / 1000;
+                        out.advance(bytes);
+                        want.drain(..bytes);
+                    }
+                    Step::Discard => {
+                        out.discard();
+                        want.clear();
+                    }
+                }
+                prop_assert_eq!(out.queued(), want.len());
+                prop_assert_eq!(out.is_empty(), want.is_empty());
+                prop_assert!(out.shared_bytes() <= want.len());
+                if let Some(plain) = out.plain() {
+                    prop_assert!(plain == want && out.shared_bytes() == 0);
+                }
+                let mut slices = Vec::new();
+                out.slices(&mut slices, max);
+                prop_assert!(slices.len() <= max && slices.iter().all(|s| !s.is_empty()));
+                prop_assert_eq!(slices.is_empty(), want.is_empty());
+                let mut rest = &want[..];
+                for slice in &slices {
+                    rest = rest.strip_prefix(&slice[..]).expect("other bytes than were written");
+                }
+                prop_assert!(all(&out) == want);
+                if out.is_empty() {
+                    let buf = out.release();
+                    out.adopt(buf);
+                }
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Commands about the connection itself: PING ECHO QUIT HELLO AUTH SELECT CLIENT.
 
 use super::client::gate;
-use super::ctx::{Args, Budget, Ctx, Failure, Outcome, Task};
+use super::ctx::{Args, Budget, Ctx, FIRST_SLICE, Failure, Outcome, Task};
 use super::options::parse_int;
 use crate::base::int;
 use crate::proto::errors;
@@ -27,7 +27,7 @@ pub fn quit(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
 
 pub fn select(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     ctx.attempt(|ctx| {
-        let index = parse_int(args[1]).map_err(|_| errors::INVALID_DB_INDEX)?;
+        let index = i32::try_from(parse_int(args[1])?).map_err(|_| errors::NOT_AN_INT)?;
         let databases = ctx.db.shard().databases().len();
         let index = usize::try_from(index).ok().filter(|i| *i < databases).ok_or(errors::DB_OUT_OF_RANGE)?;
         ctx.client().database = u32::try_from(index).unwrap_or(0);
@@ -86,33 +86,26 @@ pub fn hello(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
                 None => return Err(errors::PROTOCOL_VERSION.into()),
             }
         }
-        let mut login = None;
-        let mut name = None;
+        // As in Redis each option takes effect when it is read, whatever follows.
         let mut rest = args.get(2..).unwrap_or_default();
         while let [option, tail @ ..] = rest {
             rest = match (&*option.to_ascii_lowercase(), tail) {
                 (b"auth", [user, password, tail @ ..]) => {
-                    login = Some((*user, *password));
+                    log_in(ctx, user, password)?;
                     tail
                 }
                 (b"setname", [given, tail @ ..]) => {
                     if !is_label(given) {
                         return Err(errors::CLIENT_NAME.into());
                     }
-                    name = Some(*given);
+                    ctx.client().labels_mut().name = given.to_vec();
                     tail
                 }
                 _ => return Err(errors::hello_option(option).into()),
             };
         }
-        if let Some((user, password)) = login {
-            log_in(ctx, user, password)?;
-        }
         if ctx.client().gate & gate::UNAUTHENTICATED != 0 {
             return Err(errors::NOAUTH_HELLO.into());
-        }
-        if let Some(name) = name {
-            ctx.client().labels_mut().name = name.to_vec();
         }
         ctx.client().resp3 = resp3;
         ctx.reply.set_version(resp3);
@@ -151,7 +144,11 @@ pub fn client_id(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
 
 pub fn client_getname(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
     let name = ctx.clients.get(ctx.me).name();
-    if name.is_empty() { ctx.reply.null() } else { ctx.reply.bulk(name) }
+    if name.is_empty() {
+        ctx.reply.null()
+    } else {
+        ctx.reply.bulk(name)
+    }
     Outcome::Done
 }
 
@@ -186,6 +183,7 @@ pub fn client_setinfo(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
 
 pub fn client_info(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
     let mut line = Vec::new();
+    ctx.client().last_command = "client|info";
     ctx.clients.get(ctx.me).describe(ctx.db.now_ms(), &mut line);
     line.push(b'\n');
     ctx.reply.verbatim(b"txt", &line);
@@ -195,6 +193,7 @@ pub fn client_info(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
 /// CLIENT LIST [TYPE normal | master | replica | pubsub] [ID id ...]
 pub fn client_list(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     let mut ids = None;
+    ctx.client().last_command = "client|list";
     let mut nobody = false;
     match (args.get(2).map(|a| a.to_ascii_lowercase()).as_deref(), args.len()) {
         (None, _) => {}
@@ -205,8 +204,9 @@ pub fn client_list(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
             _ => return ctx.fail(errors::unknown_client_type(args[3])),
         },
         (Some(b"id"), 4..) => {
+            // Nobody has an id below 1, but asking is no error.
             let parsed: Option<Vec<u64>> =
-                args[3..].iter().map(|a| int::parse_i64(a).and_then(|i| u64::try_from(i).ok()).filter(|i| *i > 0)).collect();
+                args[3..].iter().map(|a| Some(u64::try_from(int::parse_i64(a)?).unwrap_or(0))).collect();
             match parsed {
                 Some(parsed) => ids = Some(parsed),
                 None => return ctx.fail(errors::INVALID_CLIENT_ID),
@@ -215,7 +215,7 @@ pub fn client_list(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         _ => return ctx.fail(errors::SYNTAX),
     }
     let mut task = ClientList { ids, at: 0, next_id: if nobody { u64::MAX } else { 0 }, text: Vec::new() };
-    if task.step(ctx, &mut Budget::new(std::time::Duration::from_micros(50))) {
+    if task.step(ctx, &mut Budget::new(ctx.clock, FIRST_SLICE)) {
         return Outcome::Done;
     }
     ctx.suspend(Box::new(task))

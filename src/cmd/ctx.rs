@@ -2,7 +2,7 @@
 
 use super::client::Clients;
 use super::spec::Commands;
-use crate::base::clock::Clock;
+use crate::base::clock::{Clock, Stopwatch, whole_ns};
 use crate::base::out::Out;
 use crate::base::rng::Rng;
 use crate::config::Config;
@@ -11,7 +11,7 @@ use crate::proto::errors;
 use crate::proto::reply::Reply;
 use crate::table::Site;
 use dolmen_slab::BlobId;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// The arguments of a command; the first is its name.
 pub type Args<'a> = &'a [&'a [u8]];
@@ -119,16 +119,21 @@ impl Failure {
     }
 }
 
+/// How long a command that may go on in slices works before it does.
+pub const FIRST_SLICE: Duration = Duration::from_micros(50);
+
 /// The time a slice of work may still take.
 pub struct Budget {
-    until: Instant,
+    watch: Stopwatch,
+    until_ns: u64,
     calls: u32,
 }
 
 impl Budget {
     #[must_use]
-    pub fn new(time: Duration) -> Budget {
-        Budget { until: Instant::now() + time, calls: 0 }
+    pub fn new(clock: &Clock, time: Duration) -> Budget {
+        let watch = clock.stopwatch();
+        Budget { until_ns: watch.now_ns().saturating_add(whole_ns(time)), watch, calls: 0 }
     }
 
     /// Is the time used up? Reads the clock at every `every`-th call only.
@@ -139,7 +144,7 @@ impl Budget {
             return false;
         }
         self.calls = 0;
-        Instant::now() >= self.until
+        self.watch.now_ns() >= self.until_ns
     }
 }
 
@@ -149,14 +154,55 @@ pub trait Task {
     fn step(&mut self, ctx: &mut Ctx<'_>, budget: &mut Budget) -> bool;
     /// Memory held, in bytes; counts to the client.
     fn bytes(&self) -> usize;
+    /// Does it stop while the client has much output to take, to go on when some of it was taken?
+    fn waits_for_room(&self) -> bool {
+        false
+    }
+    /// Has it begun to change what must change as a whole? Then it goes on when its client has gone. Its steps must not ask for the client.
+    fn must_finish(&self) -> bool {
+        false
+    }
     /// Called instead of further steps when the connection has gone: gives back what lies in the shard.
     fn abandon(&mut self, _shard: &mut Shard) {}
+}
+
+/// The largest of the values seen of late: of the last `TICKS` ticks, or up to twice as many.
+#[derive(Default, Debug)]
+pub struct RecentMax {
+    current: u32,
+    before: u32,
+    ticks: u32,
+}
+
+impl RecentMax {
+    /// Four seconds, at ten ticks a second.
+    const TICKS: u32 = 40;
+
+    #[inline]
+    pub fn see(&mut self, value: u32) {
+        self.current = self.current.max(value);
+    }
+
+    pub fn tick(&mut self) {
+        self.ticks += 1;
+        if self.ticks == Self::TICKS {
+            *self = RecentMax { current: 0, before: self.current, ticks: 0 };
+        }
+    }
+
+    #[must_use]
+    pub fn get(&self) -> u32 {
+        self.current.max(self.before)
+    }
 }
 
 /// Counters of the server, beside those of the shards.
 #[derive(Default, Debug)]
 pub struct Stats {
+    /// Commands that ran.
     pub commands: u64,
+    /// Requests that did not: unknown, with a wrong number of arguments, or before AUTH.
+    pub rejected_commands: u64,
     pub connections: u64,
     pub rejected_connections: u64,
     pub input_bytes: u64,
@@ -173,6 +219,13 @@ pub struct Stats {
     pub dirty: u64,
     /// Bytes held by clients: requests in progress, output, suspended commands.
     pub clients_bytes: u64,
+    /// Clients whose command goes on in slices.
+    pub suspended_clients: u64,
+    /// The most that one client had waiting lately, in bytes: input and output.
+    pub query_bytes_max: RecentMax,
+    pub out_bytes_max: RecentMax,
+    /// Commands, bytes of input and bytes of output a second, of late.
+    pub per_second: [u64; 3],
     /// Bytes that the backend holds for connections and their output.
     pub backend_bytes: u64,
 }
@@ -197,6 +250,8 @@ pub struct Asks {
 pub struct Facts {
     pub run_id: String,
     pub start_unix_ms: u64,
+    /// Memory accounted for before anything was stored.
+    pub start_used_bytes: u64,
     pub executable: String,
     pub config_file: String,
     pub workers: usize,
@@ -204,12 +259,15 @@ pub struct Facts {
     pub backend: &'static str,
 }
 
+/// No client.
+pub const NOBODY: u32 = u32::MAX;
+
 /// Everything a command may touch.
 pub struct Ctx<'a> {
     pub db: Db<'a>,
     pub reply: Reply<'a>,
     pub clients: &'a mut Clients,
-    /// The index of the calling client in `clients`.
+    /// The index of the calling client in `clients`; of none ([`NOBODY`]) for a task that goes on without its client.
     pub me: u32,
     pub config: &'a mut Config,
     pub stats: &'a mut Stats,

@@ -7,17 +7,21 @@ use std::fmt::Write as _;
 
 type Section = (&'static str, fn(&Ctx<'_>, &mut String));
 
-const SECTIONS: [Section; 6] = [
+const SECTIONS: [Section; 7] = [
     ("server", server),
     ("clients", clients),
     ("memory", memory),
     ("stats", stats),
+    ("replication", replication),
     ("cpu", cpu_times),
     ("keyspace", keyspace),
 ];
 
 /// INFO [section ...]
 pub fn info(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
+    // Otherwise only looked at from time to time; nobody shall see it fall.
+    let used = super::ctx::used_bytes(ctx.db.shard_ref(), ctx.stats) + ctx.db.shard_ref().heap_bytes();
+    ctx.stats.used_bytes_peak = ctx.stats.used_bytes_peak.max(used);
     let wanted: Vec<Vec<u8>> = args[1..].iter().map(|a| a.to_ascii_lowercase()).collect();
     let all = wanted.is_empty() || wanted.iter().any(|w| matches!(&**w, b"all" | b"everything" | b"default"));
     let mut text = String::new();
@@ -64,6 +68,7 @@ fn server(ctx: &Ctx<'_>, to: &mut String) {
         "os": os,
         "arch_bits": usize::BITS,
         "multiplexing_api": facts.backend,
+        "process_supervised": "no",
         "process_id": std::process::id(),
         "run_id": facts.run_id,
         "tcp_port": facts.tcp_port,
@@ -79,15 +84,13 @@ fn server(ctx: &Ctx<'_>, to: &mut String) {
 }
 
 fn clients(ctx: &Ctx<'_>, to: &mut String) {
-    let suspended = ctx.clients.iter().filter(|c| c.suspended).count();
-    let biggest = |f: fn(&super::client::Client) -> u32| ctx.clients.iter().map(f).max().unwrap_or(0);
     fields!(to,
         "connected_clients": ctx.clients.len(),
         "maxclients": ctx.config.maxclients,
-        "client_recent_max_input_buffer": biggest(|c| c.query_bytes),
-        "client_recent_max_output_buffer": biggest(|c| c.out_bytes),
+        "client_recent_max_input_buffer": ctx.stats.query_bytes_max.get(),
+        "client_recent_max_output_buffer": ctx.stats.out_bytes_max.get(),
         "blocked_clients": 0,
-        "suspended_clients": suspended,
+        "suspended_clients": ctx.stats.suspended_clients,
     );
 }
 
@@ -103,51 +106,70 @@ fn human(bytes: u64) -> String {
 fn memory(ctx: &Ctx<'_>, to: &mut String) {
     let shard = ctx.db.shard_ref();
     let slab = shard.slab();
-    let data = shard.used_bytes();
-    let used = super::ctx::used_bytes(shard, ctx.stats);
-    let structure = shard.overhead_bytes();
-    let resident = cpu::resident_bytes();
-    #[expect(clippy::cast_precision_loss, reason = "a ratio of two digits")]
-    let ratio = resident as f64 / used.max(1) as f64;
+    // What lies in the slab is data and structure; a little of the structure lies on the heap.
+    let (structure, heap) = (shard.overhead_bytes(), shard.heap_bytes());
+    let used = super::ctx::used_bytes(shard, ctx.stats) + heap;
+    let dataset = shard.used_bytes() + heap - structure;
+    let (peak, startup) = (ctx.stats.used_bytes_peak, ctx.facts.start_used_bytes);
+    let (resident, machine) = (cpu::resident_bytes(), cpu::machine_bytes());
+    let ratio = |part: u64, whole: u64| {
+        #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
+        let ratio = part as f64 / whole.max(1) as f64;
+        ratio
+    };
+    let percent = |part: u64, whole: u64| format!("{:.2}%", 100.0 * ratio(part, whole));
     fields!(to,
         "used_memory": used,
         "used_memory_human": human(used),
         "used_memory_rss": resident,
         "used_memory_rss_human": human(resident),
-        "used_memory_peak": ctx.stats.used_bytes_peak.max(used),
-        "used_memory_peak_human": human(ctx.stats.used_bytes_peak.max(used)),
-        "used_memory_overhead": used - data + structure,
-        "used_memory_dataset": data - structure,
+        "used_memory_peak": peak,
+        "used_memory_peak_human": human(peak),
+        "used_memory_peak_perc": percent(used, peak),
+        "used_memory_overhead": used - dataset,
+        "used_memory_startup": startup,
+        "used_memory_dataset": dataset,
+        "used_memory_dataset_perc": percent(dataset, used.saturating_sub(startup)),
         "used_memory_clients": ctx.stats.clients_bytes + ctx.stats.backend_bytes,
         "used_memory_tables": structure,
-        "slab_resident": slab.resident_estimate_bytes(),
+        "allocator_allocated": shard.used_bytes(),
+        "allocator_resident": slab.resident_estimate_bytes(),
         "slab_metadata": slab.overhead_bytes(),
         "slab_fragmented": slab.fragmented_bytes(),
-        "mem_fragmentation_ratio": format!("{ratio:.2}"),
-        "mem_fragmentation_bytes": resident.cast_signed() - used.cast_signed(),
-        "mem_clients_normal": ctx.stats.clients_bytes,
-        "mem_allocator": concat!("dolmen-slab-", env!("CARGO_PKG_VERSION")),
+        "total_system_memory": machine,
+        "total_system_memory_human": human(machine),
         "maxmemory": 0,
         "maxmemory_human": "0B",
         "maxmemory_policy": "noeviction",
+        "mem_fragmentation_ratio": format!("{:.2}", ratio(resident, used)),
+        "mem_fragmentation_bytes": resident.cast_signed() - used.cast_signed(),
+        "mem_clients_normal": ctx.stats.clients_bytes,
+        "mem_allocator": concat!("dolmen-slab-", env!("CARGO_PKG_VERSION")),
         "lazyfree_pending_objects": shard.lazy_pending(),
-        "active_defrag_relocated": shard.stats.relocated,
     );
 }
 
 fn stats(ctx: &Ctx<'_>, to: &mut String) {
     let stats = &ctx.stats;
     let shard = ctx.db.shard_ref().stats;
+    let [commands, input_bytes, output_bytes] = stats.per_second;
+    #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
+    let kib = |bytes: u64| format!("{:.2}", bytes as f64 / 1024.0);
     fields!(to,
         "total_connections_received": stats.connections,
         "total_commands_processed": stats.commands,
+        "rejected_commands": stats.rejected_commands,
+        "instantaneous_ops_per_sec": commands,
         "total_net_input_bytes": stats.input_bytes,
         "total_net_output_bytes": stats.output_bytes,
+        "instantaneous_input_kbps": kib(input_bytes),
+        "instantaneous_output_kbps": kib(output_bytes),
         "rejected_connections": stats.rejected_connections,
         "expired_keys": shard.expired,
         "evicted_keys": 0,
         "keyspace_hits": shard.hits,
         "keyspace_misses": shard.misses,
+        "active_defrag_hits": shard.relocated,
         "total_error_replies": stats.error_replies,
         "suspended_commands": stats.suspended,
         "keyspace_changes": stats.dirty,
@@ -157,11 +179,21 @@ fn stats(ctx: &Ctx<'_>, to: &mut String) {
     );
 }
 
+/// No replication exists yet: the server is a master without replicas.
+fn replication(_ctx: &Ctx<'_>, to: &mut String) {
+    fields!(to, "role": "master", "connected_slaves": 0);
+}
+
 fn cpu_times(_ctx: &Ctx<'_>, to: &mut String) {
-    let times = cpu::process_times();
+    let (all, children, own) = (cpu::process_times(), cpu::children_times(), cpu::thread_times());
+    let seconds = |time: std::time::Duration| format!("{:.6}", time.as_secs_f64());
     fields!(to,
-        "used_cpu_sys": format!("{:.6}", times.system.as_secs_f64()),
-        "used_cpu_user": format!("{:.6}", times.user.as_secs_f64()),
+        "used_cpu_sys": seconds(all.system),
+        "used_cpu_user": seconds(all.user),
+        "used_cpu_sys_children": seconds(children.system),
+        "used_cpu_user_children": seconds(children.user),
+        "used_cpu_sys_main_thread": seconds(own.system),
+        "used_cpu_user_main_thread": seconds(own.user),
     );
 }
 

@@ -1,6 +1,6 @@
 //! Commands on keys of any type: DEL UNLINK EXISTS TYPE KEYS SCAN RANDOMKEY DBSIZE FLUSHDB FLUSHALL.
 
-use super::ctx::{Args, Budget, Ctx, Failure, Outcome, Task};
+use super::ctx::{Args, Budget, Ctx, FIRST_SLICE, Failure, Outcome, Task};
 use super::many::OUT_HIGH_BYTES;
 use super::options::parse_int;
 use crate::base::glob::glob_matches;
@@ -186,7 +186,7 @@ pub fn keys(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     let walk = Walk::new(Some(args[1]), 0);
     let mut task = KeysTask { walk, head_written: false, at: 0 };
     // A small keyspace is answered at once.
-    if task.step(ctx, &mut Budget::new(std::time::Duration::from_micros(50))) {
+    if task.step(ctx, &mut Budget::new(ctx.clock, FIRST_SLICE)) {
         return Outcome::Done;
     }
     ctx.suspend(Box::new(task))
@@ -200,14 +200,33 @@ pub fn scan(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         Err(failure) => return ctx.fail(failure),
     };
     let mut task = ScanTask { walk, count, steps_left: count.saturating_mul(10) };
-    if task.step(ctx, &mut Budget::new(std::time::Duration::from_micros(50))) {
+    if task.step(ctx, &mut Budget::new(ctx.clock, FIRST_SLICE)) {
         return Outcome::Done;
     }
     ctx.suspend(Box::new(task))
 }
 
+/// A cursor as C's `strtoul` reads it: a sign is allowed (a negative number counts from 2^64), a NUL ends it, and nothing at all is 0.
+fn parse_cursor(argument: &[u8]) -> Option<u64> {
+    let argument = argument.split(|byte| *byte == 0).next().unwrap_or_default();
+    let (negative, digits) = match argument {
+        [] => return Some(0),
+        [b'-', digits @ ..] => (true, digits),
+        [b'+', digits @ ..] => (false, digits),
+        digits => (false, digits),
+    };
+    if digits.is_empty() {
+        return None;
+    }
+    let number = digits.iter().try_fold(0u64, |n, byte| {
+        byte.is_ascii_digit().then_some(())?;
+        n.checked_mul(10)?.checked_add(u64::from(byte - b'0'))
+    })?;
+    Some(if negative { number.wrapping_neg() } else { number })
+}
+
 fn parse_scan(args: Args<'_>) -> Result<(Walk, u64), Failure> {
-    let cursor = int::parse_u64(args[1]).ok_or(errors::INVALID_CURSOR)?;
+    let cursor = parse_cursor(args[1]).ok_or(errors::INVALID_CURSOR)?;
     let mut count = 10u64;
     let mut walk = Walk::new(None, cursor);
     let mut rest = args[2..].iter();
@@ -294,6 +313,10 @@ impl Task for KeysTask {
             }
         }
         true
+    }
+
+    fn waits_for_room(&self) -> bool {
+        self.walk.over
     }
 
     fn bytes(&self) -> usize {

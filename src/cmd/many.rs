@@ -3,6 +3,7 @@
 
 use super::ctx::{Args, Budget, Ctx, Outcome, Sliced, Task};
 use crate::db::Shard;
+use crate::db::hold::Mode;
 use crate::proto::carry::Carry;
 use crate::table::Site;
 
@@ -47,8 +48,15 @@ pub fn run(ctx: &mut Ctx<'_>, args: Args<'_>, sliced: &'static Sliced) -> Outcom
         }
         at = stop;
         if at < args.len() && ctx.out().queued() - queued_before > COPY_MAX_BYTES && ctx.db.shard().holds.is_idle() {
-            let owned = OwnedArgs::Copied(args[at..].iter().map(|a| a.to_vec()).collect());
-            return ctx.suspend(Box::new(Many { args: owned, sliced, at: 0, held: 0, state: State::Waiting, count }));
+            // The names that are left are held from here on, or another client's write would come between.
+            let left = &args[at..];
+            ctx.db.shard().holds.begin(left.len() / sliced.step, sliced.mode);
+            for group in left.chunks(sliced.step) {
+                let hash = ctx.key(group[0]).hash;
+                ctx.db.shard().holds.add(database, hash);
+            }
+            let (held, args) = (left.len(), OwnedArgs::Copied(left.iter().map(|a| a.to_vec()).collect()));
+            return ctx.suspend(Box::new(Many { args, sliced, at: 0, held, state: State::Running, count }));
         }
     }
     (sliced.finish)(ctx, count);
@@ -162,6 +170,10 @@ impl Task for Many {
             OwnedArgs::Request(carry) => carry.bytes(),
             OwnedArgs::Copied(args) => args.iter().map(|a| a.capacity() + size_of::<Vec<u8>>()).sum(),
         }
+    }
+
+    fn must_finish(&self) -> bool {
+        self.state == State::Running && self.sliced.mode == Mode::Exclusive
     }
 
     fn abandon(&mut self, shard: &mut Shard) {

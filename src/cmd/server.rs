@@ -120,7 +120,7 @@ pub fn debug(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
             // As strtod does in Redis, what is no number counts as 0.
             let seconds = std::str::from_utf8(args[2]).ok().and_then(|s| s.parse::<f64>().ok()).unwrap_or(0.0);
             let time = Duration::try_from_secs_f64(seconds.max(0.0)).map_or(SLEEP_MAX, |t| t.min(SLEEP_MAX));
-            ctx.asks.sleep = Some(time);
+            ctx.asks.sleep = Some(ctx.asks.sleep.unwrap_or_default() + time);
             ctx.suspend(Box::new(Awake));
             Outcome::Suspended
         }
@@ -138,7 +138,7 @@ pub fn debug(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
             }
             Outcome::Done
         }
-        _ => ctx.fail(errors::unknown_subcommand("debug", args[1])),
+        _ => ctx.fail(errors::subcommand_syntax("debug", args[1])),
     }
 }
 

@@ -125,13 +125,17 @@ fn set_with_options(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<(), Failure> {
             b"xx" if condition == Condition::IfPresent => {}
             b"get" => get = true,
             b"keepttl" if time.is_none() => deadline = Some(Deadline::Keep),
-            b"ex" | b"px" | b"exat" | b"pxat" if time.is_none() && deadline.is_none() => {
+            b"ex" | b"px" | b"exat" | b"pxat" if deadline.is_none() => {
                 let unit = match &*word {
                     b"ex" => ExpireUnit::Seconds,
                     b"px" => ExpireUnit::Milliseconds,
                     b"exat" => ExpireUnit::UnixSeconds,
                     _ => ExpireUnit::UnixMilliseconds,
                 };
+                // Twice the same is no error: the last one counts.
+                if time.is_some_and(|(other, _)| other != unit) {
+                    return Err(errors::SYNTAX.into());
+                }
                 time = Some((unit, rest.next().ok_or(errors::SYNTAX)?));
             }
             _ => return Err(errors::SYNTAX.into()),
@@ -173,7 +177,8 @@ fn positive_deadline(ctx: &Ctx<'_>, command: &str, unit: ExpireUnit, number: &[u
     if number <= 0 {
         return Err(errors::invalid_expire_time(command).into());
     }
-    let deadline_ms = deadline_from(ctx.db.now_ms(), unit, number).ok_or_else(|| errors::invalid_expire_time(command))?;
+    let deadline_ms =
+        deadline_from(ctx.db.now_ms(), unit, number).ok_or_else(|| errors::invalid_expire_time(command))?;
     Ok(u64::try_from(deadline_ms).unwrap_or(0))
 }
 

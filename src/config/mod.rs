@@ -28,6 +28,8 @@ pub struct Config {
     pub port: u16,
     /// Addresses to listen on; empty = no TCP.
     pub bind: Vec<BindAddr>,
+    /// Without a password, only peers on the loopback interface are served.
+    pub protected_mode: bool,
     pub unixsocket: Option<PathBuf>,
     /// Mode bits of the Unix socket, 0 = as the umask leaves them.
     pub unixsocketperm: u32,
@@ -63,6 +65,7 @@ impl Default for Config {
         let mut config = Config {
             port: 0,
             bind: Vec::new(),
+            protected_mode: false,
             unixsocket: None,
             unixsocketperm: 0,
             tcp_backlog: 0,

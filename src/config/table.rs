@@ -104,6 +104,8 @@ enum Kind {
     },
 }
 
+const FOREGROUND: &str = "the server stays in the foreground: only 'daemonize no' is accepted";
+const UNSUPERVISED: &str = "the server reports to no supervisor: only 'supervised no' is accepted";
 /// Upper end of Redis's `int` settings.
 const INT_MAX: i64 = i32::MAX as i64;
 /// Upper end of Redis's memory settings, in bytes.
@@ -131,6 +133,21 @@ pub static DIRECTIVES: &[Directive] = &[
         mutability: Mutability::Mutable,
         summary: "Addresses to listen on; '-' before one: no error if this machine lacks it; * and ::* = all",
         kind: Kind::List { what: "<address>...", get: bind_text, set: set_bind },
+    },
+    Directive {
+        name: "protected-mode",
+        aliases: &[],
+        group: Group::Network,
+        default: "yes",
+        mutability: Mutability::Mutable,
+        summary: "While there is no password, serve only clients of this machine",
+        kind: Kind::Bool {
+            get: |c| c.protected_mode,
+            set: |c, on| {
+                c.protected_mode = on;
+                Ok(())
+            },
+        },
     },
     Directive {
         name: "unixsocket",
@@ -321,6 +338,35 @@ pub static DIRECTIVES: &[Directive] = &[
             max: INT_MAX,
             get: |c| c.hz.into(),
             set: |c, v| c.hz = narrow(v.clamp(HZ_MIN, HZ_MAX)),
+        },
+    },
+    Directive {
+        name: "daemonize",
+        aliases: &[],
+        group: Group::General,
+        default: "no",
+        mutability: Mutability::Immutable,
+        summary: "Run in the background; only no is accepted",
+        kind: Kind::Bool {
+            get: |_| false,
+            set: |_, on| if on { Err(ValueError::Refused(FOREGROUND.into())) } else { Ok(()) },
+        },
+    },
+    Directive {
+        name: "supervised",
+        aliases: &[],
+        group: Group::General,
+        default: "no",
+        mutability: Mutability::Immutable,
+        summary: "Report to a supervisor; only no is accepted",
+        kind: Kind::Text {
+            what: "no",
+            get: |_| b"no".into(),
+            set: |_, word| match &*word.to_ascii_lowercase() {
+                b"no" => Ok(()),
+                b"upstart" | b"systemd" | b"auto" => Err(ValueError::Refused(UNSUPERVISED.into())),
+                _ => Err(ValueError::NotOneOf(&["upstart", "systemd", "auto", "no"])),
+            },
         },
     },
     Directive {

@@ -141,7 +141,6 @@ impl Expiry {
 
     #[inline(always)]
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "the upper 16 bits")]
     pub const fn unpack(word: u64) -> Expiry {
         Expiry { deadline_ms: word & DEADLINE_MAX_MS, armed: (word >> 48) as u16 }
     }
@@ -583,7 +582,13 @@ pub unsafe fn copy_with_expiry(slab: &mut Slab, from: Handle, to: Handle, expiry
 ///
 /// # Safety
 /// `from` is a live item of `slab`; `to` is another chunk with room for the copy, that nobody reads; `value` lies in neither.
-pub unsafe fn copy_key_with_value(slab: &mut Slab, from: Handle, to: Handle, value: NewValue<'_>, expiry: Option<Expiry>) {
+pub unsafe fn copy_key_with_value(
+    slab: &mut Slab,
+    from: Handle,
+    to: Handle,
+    value: NewValue<'_>,
+    expiry: Option<Expiry>,
+) {
     // SAFETY: a live item (caller).
     let item = unsafe { Item::at(slab, from) };
     let (clock, blob_key, key_ptr) = (item.header().clock, item.has_key_blob(), item.key_place().as_ptr());

@@ -10,6 +10,8 @@ pub mod background;
 pub mod hold;
 pub mod item;
 mod strings;
+#[cfg(test)]
+mod tests;
 pub mod view;
 pub mod wheel;
 
@@ -100,6 +102,21 @@ impl Locator<'_> {
     }
 }
 
+impl Locator<'_> {
+    /// `key` as a call: inlined into a loop that seldom runs twice, the hash's constants would be made ready for nothing.
+    #[inline(never)]
+    #[must_use]
+    pub fn key_outlined<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        self.key(bytes)
+    }
+
+    /// Brings the items that may be meant by a hash, from a site that was made a while ago.
+    #[inline(always)]
+    pub fn prefetch_items(&self, site: Site, hash: u64) {
+        self.table.prefetch_entries_at(self.slab, site, hash);
+    }
+}
+
 /// How the table asks for the hash of an item.
 #[derive(Clone, Copy)]
 struct ItemHash {
@@ -129,6 +146,8 @@ pub struct Shard {
     databases: Box<[Database]>,
     /// Databases that were flushed, emptied in slices.
     detached: VecDeque<Database>,
+    /// Keys in `detached` that were not freed yet.
+    lazy_pending: usize,
     /// Databases ever put into `detached`, and drained; a FLUSHALL SYNC waits until they meet.
     detached_total: u64,
     drained_total: u64,
@@ -148,6 +167,7 @@ impl Shard {
             seed,
             databases: (0..databases).map(|_| Database::new(seed)).collect(),
             detached: VecDeque::new(),
+            lazy_pending: 0,
             detached_total: 0,
             drained_total: 0,
             evacuation: None,
@@ -186,12 +206,6 @@ impl Shard {
         Locator { table: &self.databases[database].table, slab: &self.slab, seed: self.seed }
     }
 
-    /// A hint that a hash will be looked up next: brings the items that may be meant.
-    #[inline(always)]
-    pub fn prefetch_items_at(&self, database: usize, site: Site, hash: u64) {
-        self.databases[database].table.prefetch_entries_at(&self.slab, site, hash);
-    }
-
     /// A hint that `hash` will be looked up soon: brings its bucket.
     #[inline(always)]
     pub fn prefetch(&self, database: usize, hash: u64) {
@@ -214,6 +228,13 @@ impl Shard {
     #[must_use]
     pub fn overhead_bytes(&self) -> u64 {
         let of = |d: &Database| d.table.table_bytes() as u64 + d.wheel.as_ref().map_or(0, |w| w.bytes());
+        self.databases.iter().chain(&self.detached).map(of).sum()
+    }
+
+    /// The part of `overhead_bytes` that does not lie in the slab.
+    #[must_use]
+    pub fn heap_bytes(&self) -> u64 {
+        let of = |d: &Database| d.table.heap_bytes() as u64 + d.wheel.as_ref().map_or(0, |w| w.heap_bytes());
         self.databases.iter().chain(&self.detached).map(of).sum()
     }
 

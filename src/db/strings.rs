@@ -97,7 +97,13 @@ impl Db<'_> {
     }
 
     #[inline(never)]
-    fn set_slow(&mut self, key: Key<'_>, found: Option<Found>, value: NewValue<'_>, deadline: Deadline) -> Result<(), DbError> {
+    fn set_slow(
+        &mut self,
+        key: Key<'_>,
+        found: Option<Found>,
+        value: NewValue<'_>,
+        deadline: Deadline,
+    ) -> Result<(), DbError> {
         let value = match value {
             NewValue::Raw(bytes) => self.new_value(key, bytes)?,
             other => other,
@@ -118,7 +124,13 @@ impl Db<'_> {
     }
 
     /// Puts another value into an item that is there.
-    fn replace_value(&mut self, key: Key<'_>, found: Found, value: NewValue<'_>, deadline: Deadline) -> Result<(), DbError> {
+    fn replace_value(
+        &mut self,
+        key: Key<'_>,
+        found: Found,
+        value: NewValue<'_>,
+        deadline: Deadline,
+    ) -> Result<(), DbError> {
         let item = self.item(found.handle);
         let (header, old_expiry, old_value) = (item.header(), item.expiry(), item.value());
         let old_blob = if let Value::Blob(id) = old_value { Some(id) } else { None };
@@ -138,7 +150,8 @@ impl Db<'_> {
         } else {
             let slab = &mut self.shard.slab;
             let mut new_header = header;
-            new_header.flags = (header.flags & !item::flag::EXPIRY) | if expiry.is_some() { item::flag::EXPIRY } else { 0 };
+            new_header.flags =
+                (header.flags & !item::flag::EXPIRY) | if expiry.is_some() { item::flag::EXPIRY } else { 0 };
             let to = slab.alloc(item::bytes_with_value(new_header, &value), Kind::Item)?;
             // SAFETY: `to` is new and long enough; the key is read from the old item, which is another chunk.
             unsafe { item::copy_key_with_value(slab, found.handle, to, value, expiry) };
@@ -224,7 +237,9 @@ impl Db<'_> {
             Value::Int(i) => int::write_i64(&mut [0; 20], *i).to_vec(),
             Value::Blob(id) => {
                 let slab = &self.shard.slab;
-                (0..slab.blob_segments(*id)).flat_map(|i| slab.blob_segment(*id, i).iter().copied()).collect()
+                let mut bytes = Vec::with_capacity(slab.blob_len(*id));
+                (0..slab.blob_segments(*id)).for_each(|i| bytes.extend_from_slice(slab.blob_segment(*id, i)));
+                bytes
             }
         }
     }

@@ -85,6 +85,7 @@ impl<'a> Db<'a> {
         let slab = &self.shard.slab;
         let table = &self.shard.databases[self.index].table;
         let home = if !key.site.is_none() && table.epoch() == self.epoch {
+            debug_assert_eq!(key.site, table.site(slab, key.hash), "the key's site was made before this view");
             table.find_home(slab, key.site, key.hash, |h| item_at(slab, h).is_key(slab, key))
         } else {
             Home::Elsewhere
@@ -145,7 +146,12 @@ impl<'a> Db<'a> {
 
     /// Inserts a new item; the key is known to be absent.
     #[inline]
-    pub(super) fn insert_new(&mut self, key: Key<'_>, value: NewValue<'_>, deadline_ms: Option<u64>) -> Result<(), DbError> {
+    pub(super) fn insert_new(
+        &mut self,
+        key: Key<'_>,
+        value: NewValue<'_>,
+        deadline_ms: Option<u64>,
+    ) -> Result<(), DbError> {
         let new_key = if key.bytes.len() > item::KEY_INLINE_MAX {
             NewKey::Blob(self.key_blob(key)?, key.hash)
         } else {
@@ -173,7 +179,13 @@ impl<'a> Db<'a> {
     }
 
     #[inline]
-    fn insert_item(&mut self, hash: u64, key: NewKey<'_>, value: NewValue<'_>, deadline_ms: Option<u64>) -> Result<(), DbError> {
+    fn insert_item(
+        &mut self,
+        hash: u64,
+        key: NewKey<'_>,
+        value: NewValue<'_>,
+        deadline_ms: Option<u64>,
+    ) -> Result<(), DbError> {
         let bytes = item::item_bytes(&key, &value, deadline_ms.is_some());
         let h = self.shard.slab.alloc(bytes, Kind::Item)?;
         let placed = self.place_item(hash, h, key, value, deadline_ms);
@@ -217,7 +229,12 @@ impl<'a> Db<'a> {
     }
 
     /// Sets or takes away the deadline of a live item.
-    pub(super) fn set_deadline_found(&mut self, hash: u64, found: Found, deadline_ms: Option<u64>) -> Result<(), DbError> {
+    pub(super) fn set_deadline_found(
+        &mut self,
+        hash: u64,
+        found: Found,
+        deadline_ms: Option<u64>,
+    ) -> Result<(), DbError> {
         let header = self.item(found.handle).header();
         let old = self.item(found.handle).expiry();
         if old.is_none() && deadline_ms.is_none() {
@@ -238,7 +255,11 @@ impl<'a> Db<'a> {
         unsafe { item::copy_with_expiry(&mut self.shard.slab, found.handle, to, expiry) };
         self.move_found(found, to);
         let expires = &mut self.shard.databases[self.index].expires;
-        if expiry.is_some() { *expires += 1 } else { *expires -= 1 }
+        if expiry.is_some() {
+            *expires += 1
+        } else {
+            *expires -= 1
+        }
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use crate::base::clock::Clock;
 use crate::base::out::Out;
 use crate::base::rng::Rng;
 use crate::cmd::client::Clients;
-use crate::cmd::ctx::{Asks, Ctx, Exec, Facts, Stats};
+use crate::cmd::ctx::{Asks, Budget, Ctx, Exec, Facts, NOBODY, Stats, Task};
 use crate::cmd::spec::Commands;
 use crate::config::Config;
 use crate::db::Shard;
@@ -54,11 +54,26 @@ impl Engine {
         crate::cmd::ctx::used_bytes(&self.shard, &self.stats)
     }
 
+    /// A slice of a task whose client has gone. True: it is done.
+    pub fn step_orphan(&mut self, task: &mut dyn Task, database: u32, budget: &mut Budget) -> bool {
+        let mut nowhere = Out::new();
+        let mut ctx = self.ctx_of(NOBODY, database as usize, false, &mut nowhere);
+        let done = task.step(&mut ctx, budget);
+        ctx.stats.dirty += ctx.changed;
+        done
+    }
+
     /// The borrows for commands of client `me` that write to `out`.
     #[inline(always)]
     pub fn ctx<'a>(&'a mut self, me: u32, out: &'a mut Out) -> Ctx<'a> {
         let client = self.clients.get(me);
         let (database, resp3) = (client.database as usize, client.resp3);
+        self.ctx_of(me, database, resp3, out)
+    }
+
+    /// The same for any client, or none.
+    #[inline(always)]
+    fn ctx_of<'a>(&'a mut self, me: u32, database: usize, resp3: bool, out: &'a mut Out) -> Ctx<'a> {
         Ctx {
             db: self.shard.db(database, self.clock.unix_ms()),
             reply: Reply::new(out, resp3),

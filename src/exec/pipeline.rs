@@ -2,8 +2,9 @@
 //!
 //! ```text
 //! while parsing   hash of the first key → prefetch its bucket
-//! then            items of requests 0..12 → prefetch (the buckets have arrived meanwhile)
-//! for request i   items of request i + 12 → prefetch;  checks → run → effects
+//! then            items of the first dozen → prefetch (the buckets have arrived meanwhile)
+//! every dozen     items of the next dozen → prefetch
+//! each            checks → run → effects
 //! ```
 //! Prefetches are hints: running a command looks everything up again.
 
@@ -13,12 +14,12 @@ use crate::cmd::client::gate;
 use crate::cmd::ctx::{Args, Ctx, Exec, Outcome, Task};
 use crate::cmd::many::{OUT_HIGH_BYTES, SLICED_MIN_ARGS};
 use crate::cmd::spec::{Command, Flags};
-use crate::db::Locator;
-use crate::proto::errors;
+use crate::db::{Key, Locator};
 use crate::proto::carry::Carry;
+use crate::proto::errors;
 use crate::table::Site;
 
-/// Requests whose items are fetched ahead.
+/// Requests whose items are fetched together.
 const AHEAD: usize = 12;
 
 /// A parsed request.
@@ -35,6 +36,22 @@ pub struct Request {
     pub argc: u32,
     /// The byte of the window behind it.
     pub end: u32,
+}
+
+impl Request {
+    /// A request whose command has a key, which was located.
+    #[inline(always)]
+    #[must_use]
+    pub fn of_key(row: &'static Command<Exec>, key: Key<'_>, args: usize, argc: usize, end: usize) -> Request {
+        Request {
+            row: Some(row),
+            hash: key.hash,
+            site: key.site,
+            args: narrow(args),
+            argc: narrow(argc),
+            end: narrow(end),
+        }
+    }
 }
 
 /// How far a batch came.
@@ -71,7 +88,7 @@ impl Engine {
         if let Some(row) = row {
             if row.first_key > 0 {
                 if let Some(key) = args.get(row.first_key) {
-                    let key = locator.key(key);
+                    let key = locator.key_outlined(key);
                     request.hash = key.hash;
                     request.site = key.site;
                 }
@@ -91,18 +108,26 @@ impl Engine {
         self.stats.commands += requests.len() as u64;
         let mut ctx = self.ctx(me, out);
         let database = ctx.db.index();
-        if requests.len() > 1 {
-            for request in &requests[..AHEAD.min(requests.len())] {
-                ctx.db.shard().prefetch_items_at(database, request.site, request.hash);
+        let fetch = |ctx: &Ctx<'_>, group: usize| {
+            let locator = ctx.db.shard_ref().locator(database);
+            for request in requests.iter().skip(group * AHEAD).take(AHEAD) {
+                locator.prefetch_items(request.site, request.hash);
             }
+        };
+        if requests.len() > 1 {
+            fetch(&ctx, 0);
         }
         for (i, request) in requests.iter().enumerate() {
-            if let Some(next) = requests.get(i + AHEAD) {
-                ctx.db.shard().prefetch_items_at(database, next.site, next.hash);
+            if i % AHEAD == 0 && requests.len() > AHEAD {
+                fetch(&ctx, i / AHEAD + 1);
+                // Seldom is often enough: what a dozen requests can add is bounded.
+                if ctx.out().queued() > OUT_HIGH_BYTES && i > 0 {
+                    return End::Full(i - 1);
+                }
             }
             let argv = &args[request.args as usize..][..request.argc as usize];
             let Some(row) = request.row.filter(|row| row.takes(argv.len())) else {
-                refuse(&mut ctx, request.row, argv, gate);
+                refuse(&mut ctx, request.row, argv);
                 continue;
             };
             if gate != 0 {
@@ -126,9 +151,6 @@ impl Engine {
                     _ => End::Close,
                 };
             }
-            if i % 8 == 7 && ctx.out().queued() > OUT_HIGH_BYTES {
-                return End::Full(i);
-            }
         }
         if let Some(row) = requests.last().and_then(|r| r.row) {
             ctx.client().last_command = row.name;
@@ -136,6 +158,7 @@ impl Engine {
         End::All
     }
 
+    #[inline(never)]
     /// Runs a request that arrived in pieces. `blob`: the value that was received in place. A request of very many keys takes the carry
     /// along into its task; otherwise the caller clears it.
     pub fn run_carried(
@@ -179,7 +202,14 @@ impl Engine {
         self.run_with_blob(me, request, &args, blob, out)
     }
 
-    fn run_with_blob(&mut self, me: u32, request: Request, args: Args<'_>, blob: dolmen_slab::BlobId, out: &mut Out) -> End {
+    fn run_with_blob(
+        &mut self,
+        me: u32,
+        request: Request,
+        args: Args<'_>,
+        blob: dolmen_slab::BlobId,
+        out: &mut Out,
+    ) -> End {
         let mut gate = self.clients.get(me).gate;
         if !self.shard.holds.is_idle() {
             gate |= HOLDS;
@@ -191,7 +221,7 @@ impl Engine {
         ctx.site = request.site;
         let end = match request.row.filter(|row| row.takes(args.len())) {
             None => {
-                refuse(&mut ctx, request.row, args, gate);
+                refuse(&mut ctx, request.row, args);
                 End::All
             }
             Some(row) => match if gate == 0 { Verdict::Run } else { look_twice(&mut ctx, row, args, gate) } {
@@ -217,7 +247,10 @@ impl Engine {
 
 /// Offsets in a window or a batch; windows are far below 4 GB.
 #[inline(always)]
-#[expect(clippy::cast_possible_truncation, reason = "bounded by the window's size, or the argument count limit of 2^31 - 1")]
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "bounded by the window's size, or the argument count limit of 2^31 - 1"
+)]
 fn narrow(n: usize) -> u32 {
     debug_assert!(u32::try_from(n).is_ok());
     n as u32
@@ -230,6 +263,12 @@ fn apply_effects(ctx: &mut Ctx<'_>) {
     ctx.changed = 0;
 }
 
+/// Only what runs counts as processed.
+fn not_run(ctx: &mut Ctx<'_>) {
+    ctx.stats.commands -= 1;
+    ctx.stats.rejected_commands += 1;
+}
+
 enum Verdict {
     Run,
     Refused,
@@ -240,6 +279,7 @@ enum Verdict {
 #[inline(never)]
 fn look_twice(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, reasons: u8) -> Verdict {
     if reasons & gate::UNAUTHENTICATED != 0 && !row.flags.contains(Flags::NO_AUTH) {
+        not_run(ctx);
         ctx.fail(errors::NOAUTH);
         return Verdict::Refused;
     }
@@ -263,13 +303,16 @@ fn must_wait(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>) -> 
     })
 }
 
-/// Answers a request that cannot run: no such command, or not this number of arguments.
+/// Answers a request that cannot run: no such command, or not this number of arguments. As in Redis that comes before NOAUTH.
 #[cold]
 #[inline(never)]
-fn refuse(ctx: &mut Ctx<'_>, row: Option<&'static Command<Exec>>, args: Args<'_>, reasons: u8) {
+fn refuse(ctx: &mut Ctx<'_>, row: Option<&'static Command<Exec>>, args: Args<'_>) {
+    not_run(ctx);
     match row {
-        None => ctx.fail(errors::unknown_command(args)),
-        Some(row) if reasons & gate::UNAUTHENTICATED != 0 && !row.flags.contains(Flags::NO_AUTH) => ctx.fail(errors::NOAUTH),
+        None => match ctx.commands.find(args[0]) {
+            Some(container) => ctx.fail(errors::unknown_subcommand(container.name, args[1])),
+            None => ctx.fail(errors::unknown_command(args)),
+        },
         Some(row) => ctx.fail(errors::wrong_number_of_arguments(row.name)),
     };
 }

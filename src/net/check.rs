@@ -46,6 +46,9 @@ impl<B: Backend> Backend for Checked<B> {
     fn stop_listening(&mut self) {
         self.inner.stop_listening();
     }
+    fn sent_bytes(&self) -> u64 {
+        self.inner.sent_bytes()
+    }
     fn memory_bytes(&self) -> usize {
         self.inner.memory_bytes()
     }
@@ -229,5 +232,76 @@ impl<H: Handler> Handler for Guard<'_, H> {
     }
     fn turn_over(&mut self) -> bool {
         self.handler.turn_over()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    const A: ConnId = ConnId { index: 3, generation: 7 };
+
+    fn opened() -> Contract {
+        let mut contract = Contract::new(100);
+        contract.opened(A);
+        contract
+    }
+
+    /// The steps before the last are allowed, the last is not.
+    fn breaks(what: &str, steps: &[&dyn Fn(&mut Contract)]) {
+        let mut contract = opened();
+        let (last, before) = steps.split_last().unwrap();
+        before.iter().for_each(|step| step(&mut contract));
+        assert!(catch_unwind(AssertUnwindSafe(|| last(&mut contract))).is_err(), "allowed: {what}");
+    }
+
+    #[test]
+    fn every_breach_is_seen() {
+        let unknown = ConnId { index: 4, generation: 0 };
+        breaks("data of an unknown connection", &[&|c| c.data(unknown, 1, 0)]);
+        breaks("opened twice", &[&|c| c.opened(A)]);
+        breaks("a used id", &[&|c| c.closed(A, Why::Peer), &|c| c.opened(A)]);
+        breaks("closed twice", &[&|c| c.closed(A, Why::Peer), &|c| c.closed(A, Why::Peer)]);
+        breaks("data after closed", &[&|c| c.closed(A, Why::Error), &|c| c.data(A, 1, 0)]);
+        breaks("sent after closed", &[&|c| c.closed(A, Why::Error), &|c| c.sent(A, 0, 0)]);
+        breaks("output after closed", &[&|c| c.closed(A, Why::Error), &|c| c.out(A, true)]);
+        breaks("closed by nobody", &[&|c| c.closed(A, Why::Handler)]);
+        breaks("no bytes", &[&|c| c.data(A, 0, 0)]);
+        breaks("read above the high mark", &[&|c| c.data(A, 1, 100), &|c| c.data(A, 1, 101)]);
+        breaks("read while paused", &[&|c| c.obey(A, Flow::Pause), &|c| c.data(A, 1, 0)]);
+        breaks("read when finishing", &[&|c| c.obey(A, Flow::Finish), &|c| c.data(A, 1, 0)]);
+        breaks("read when aborted", &[&|c| c.close(A, Flow::Abort), &|c| c.data(A, 1, 0)]);
+        breaks("sent when aborted", &[&|c| c.close(A, Flow::Abort), &|c| c.sent(A, 0, 0)]);
+        breaks("output when finishing", &[&|c| c.close(A, Flow::Finish), &|c| c.out(A, true)]);
+        breaks("close to read", &[&|c| c.close(A, Flow::Read)]);
+        breaks("a wrong number", &[&|c| c.sent(A, 1, 2)]);
+        breaks("a sink unasked", &[&|c| c.sink(A, 10)]);
+        breaks("data beside the sink", &[&|c| c.obey(A, Flow::Sink), &|c| c.data(A, 1, 0)]);
+        breaks("an empty sink", &[&|c| c.obey(A, Flow::Sink), &|c| c.sink(A, 0)]);
+        breaks("sunk without a sink", &[&|c| c.obey(A, Flow::Sink), &|c| c.sunk(A, 1, 0)]);
+        breaks("too much sunk", &[&|c| c.obey(A, Flow::Sink), &|c| c.sink(A, 5), &|c| c.sunk(A, 6, 0)]);
+        breaks("hung_up when not paused", &[&|c| c.hung_up(A)]);
+        breaks("hung_up twice", &[&|c| c.obey(A, Flow::Pause), &|c| c.hung_up(A), &|c| c.hung_up(A)]);
+    }
+
+    #[test]
+    fn the_usual_life_is_allowed() {
+        let mut c = opened();
+        c.data(A, 10, 0);
+        c.obey(A, Flow::Sink);
+        c.sink(A, 10);
+        c.sunk(A, 10, 100);
+        c.obey(A, Flow::Pause);
+        c.hung_up(A);
+        c.sent(A, 5, 5);
+        c.out(A, true);
+        c.resume(A);
+        c.data(A, 1, 0);
+        c.close(A, Flow::Finish);
+        c.sent(A, 0, 0);
+        c.closed(A, Why::Handler);
+        c.opened(ConnId { index: A.index, generation: A.generation + 1 });
+        assert_eq!(c.open_connections(), 1);
     }
 }

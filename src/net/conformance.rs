@@ -419,11 +419,11 @@ pub(super) fn large_values_land_in_the_sink<W: World>(rig: &mut Rig<W>) {
 }
 
 pub(super) fn many_clients_at_once<W: World>(rig: &mut Rig<W>) {
-    let clients: Vec<usize> = (0..60).map(|_| rig.world.connect().unwrap()).collect();
+    let clients: Vec<usize> = (0..200).map(|_| rig.world.connect().unwrap()).collect();
     let mut streams: HashMap<usize, Vec<u8>> = HashMap::new();
     for round in 0..5 {
         for &client in &clients {
-            let stream = frames(&[(ECHO, 10 + client * 100 + round), (BIG, client)]);
+            let stream = frames(&[(ECHO, 10 + client * 20 + round), (BIG, client)]);
             rig.world.send(client, &stream);
             streams.entry(client).or_default().extend(stream);
         }
@@ -432,7 +432,7 @@ pub(super) fn many_clients_at_once<W: World>(rig: &mut Rig<W>) {
     for (client, stream) in streams {
         rig.receives(client, &expected(&stream));
     }
-    assert_eq!(rig.tester.opened.len(), 60);
+    assert_eq!(rig.tester.opened.len(), 200);
 }
 
 pub(super) fn a_paused_connection_is_not_read<W: World>(rig: &mut Rig<W>) {

@@ -62,11 +62,11 @@ impl ConnId {
 pub enum Flow {
     /// Go on reading.
     Read,
-    /// Go on reading, but the next bytes belong into `Handler::sink`.
+    /// Go on reading, but the next bytes belong into `Handler::sink`. To be said again after each `sunk` that wants more.
     Sink,
-    /// Stop reading until `Backend::resume`.
+    /// Stop reading until `Backend::resume`; then bytes come as `data`, also when a sink was left unfilled.
     Pause,
-    /// Read no more; send what is queued, then close.
+    /// Read no more; send what is queued, then close, so that the peer can read all of it. `sent` is still called meanwhile.
     Finish,
     /// Close at once, queued output is dropped.
     Abort,
@@ -111,6 +111,7 @@ pub trait Handler {
     fn hung_up(&mut self, _conn: ConnId) -> bool {
         false
     }
+    /// The connection is over; its id is dead. Called in `poll` or `flush`.
     fn closed(&mut self, conn: ConnId, why: Why);
     /// A signal of `signalfd` (SIGTERM, SIGINT).
     fn signal(&mut self, signo: i32);
@@ -145,7 +146,8 @@ pub trait Backend {
     fn poll<H: Handler>(&mut self, handler: &mut H, timeout: Option<Duration>) -> std::io::Result<()>;
     /// One send for every connection with new output; calls `sent` and `closed` where due.
     fn flush<H: Handler>(&mut self, handler: &mut H);
-    /// The output of a connection, outside of an event; marks it for the next `flush`. `None`: the connection is gone (or finishing).
+    /// The output of a connection, outside of an event; marks it for the next `flush`. `None`: the connection is gone, or finishing, or its
+    /// peer has ended the input and everything was answered.
     fn out(&mut self, conn: ConnId) -> Option<&mut Out>;
     /// Bytes queued and not taken by the kernel; 0 for a connection that is gone.
     fn queued(&self, conn: ConnId) -> usize;
@@ -155,6 +157,8 @@ pub trait Backend {
     fn close(&mut self, conn: ConnId, flow: Flow);
     /// Stops accepting and closes the listeners.
     fn stop_listening(&mut self);
+    /// Bytes that the kernel has taken, of all connections there ever were.
+    fn sent_bytes(&self) -> u64;
     /// Memory held for connections and their output, in bytes.
     fn memory_bytes(&self) -> usize;
 }

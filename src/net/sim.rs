@@ -11,6 +11,7 @@
 //! Invariants: bytes of one direction keep their order, whatever the delays; on a connection that was not reset, the handler gets what the
 //! client sent, all of it and once (checked when the input ends); time moves only in `poll` and [`Sim::advance`].
 mod faults;
+mod script;
 mod wire;
 
 pub use faults::{Faults, Rng};
@@ -67,6 +68,10 @@ impl SimClock {
     pub fn now_ns(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
+    /// The counter itself, for a clock that shall follow it (`base::clock::Clock::simulated`).
+    pub fn counter(&self) -> Arc<AtomicU64> {
+        self.0.clone()
+    }
     fn set(&self, now_ns: u64) {
         self.0.store(now_ns, Ordering::Relaxed);
     }
@@ -120,6 +125,7 @@ pub struct Sim {
     dirty: Vec<ConnId>,
     doorbell: Doorbell,
     signals: VecDeque<i32>,
+    sent_bytes: u64,
     contract: Contract,
 }
 
@@ -142,126 +148,9 @@ impl Sim {
             dirty: Vec::new(),
             doorbell: Doorbell::new().expect("an eventfd for the doorbell"),
             signals: VecDeque::new(),
+            sent_bytes: 0,
             contract,
         }
-    }
-
-    // --- the script ------------------------------------------------------------------------------------------------------------
-
-    /// A new client; the server sees it in a later turn.
-    pub fn connect(&mut self) -> ClientId {
-        let id = self.clients.len();
-        let mut client = Client::new();
-        if self.listening {
-            let at = self.clock.now_ns() + self.delay();
-            client.last_arrival_ns = at;
-            self.schedule.push(at, Event::Syn(id));
-        } else {
-            client.state = ClientState::Reset;
-        }
-        self.clients.push(client);
-        ClientId(id)
-    }
-
-    /// The client sends `bytes`; they arrive later, in one piece or several.
-    pub fn send(&mut self, client: ClientId, bytes: &[u8]) {
-        if bytes.is_empty() || !self.clients[client.0].can_write() {
-            return;
-        }
-        if self.rng.permille(self.faults.reset_permille) {
-            return self.break_up(client.0);
-        }
-        let at = self.arrival(client.0);
-        self.clients[client.0].sent_bytes += bytes.len() as u64;
-        self.schedule.push(at, Event::Segment(client.0, bytes.into()));
-    }
-
-    /// What the client has received since the last call. Bytes arrive in `poll` and `flush`.
-    pub fn received(&mut self, client: ClientId) -> Vec<u8> {
-        std::mem::take(&mut self.clients[client.0].received)
-    }
-
-    pub fn state(&self, client: ClientId) -> ClientState {
-        self.clients[client.0].state
-    }
-
-    /// The client sends no more, but reads on.
-    pub fn close_write(&mut self, client: ClientId) {
-        if self.clients[client.0].can_write() {
-            self.clients[client.0].write_closed = true;
-            let at = self.arrival(client.0);
-            self.schedule.push(at, Event::Fin(client.0));
-        }
-    }
-
-    /// The client closes: what it sent arrives, what comes back is answered with a reset.
-    pub fn disconnect(&mut self, client: ClientId) {
-        self.close_write(client);
-        let c = &mut self.clients[client.0];
-        if matches!(c.state, ClientState::Connecting | ClientState::Open | ClientState::Eof) {
-            c.state = ClientState::Closed;
-            let unread = !c.wire.is_empty();
-            c.wire.clear();
-            if unread {
-                let at = self.arrival(client.0);
-                self.schedule.push(at, Event::Rst(client.0));
-            }
-        }
-    }
-
-    /// The client resets the connection.
-    pub fn reset(&mut self, client: ClientId) {
-        if matches!(self.clients[client.0].state, ClientState::Connecting | ClientState::Open) {
-            self.break_up(client.0);
-            self.clients[client.0].state = ClientState::Closed;
-        }
-    }
-
-    /// The client takes nothing more from its wire, which fills.
-    pub fn stop_reading(&mut self, client: ClientId) {
-        self.clients[client.0].reading = false;
-    }
-
-    pub fn start_reading(&mut self, client: ClientId) {
-        self.clients[client.0].reading = true;
-        self.schedule_drain(client.0);
-    }
-
-    /// The next `times` accepts fail as if there were no descriptors.
-    pub fn fail_accepts(&mut self, times: usize) {
-        self.accept_failures = times;
-    }
-
-    /// A signal arrives.
-    pub fn raise(&mut self, signo: i32) {
-        self.signals.push_back(signo);
-    }
-
-    pub fn doorbell(&self) -> Doorbell {
-        self.doorbell.clone()
-    }
-
-    pub fn clock(&self) -> SimClock {
-        self.clock.clone()
-    }
-
-    /// Lets time pass without a turn of the server.
-    pub fn advance(&mut self, by: Duration) {
-        let by = u64::try_from(by.as_nanos()).unwrap_or(u64::MAX);
-        self.clock.set(self.clock.now_ns().saturating_add(by));
-    }
-
-    /// Nothing is ready and nothing is on its way: without the server or the script doing something, nothing will happen any more.
-    pub fn is_idle(&self) -> bool {
-        self.schedule.is_empty()
-            && !self.has_work()
-            && self.dirty.is_empty()
-            && (self.backlog.is_empty() || !self.listening)
-    }
-
-    /// Connections between `opened` and `closed`.
-    pub fn open_connections(&self) -> usize {
-        self.contract.open_connections()
     }
 
     // --- the network -----------------------------------------------------------------------------------------------------------
@@ -556,6 +445,7 @@ impl Sim {
             let space = self.faults.queue_bytes.saturating_sub(client.wire.len()).min(offered);
             let taken = self.rng.part(space, self.faults.short_writes);
             take(&mut conn.out, taken, &mut client.wire);
+            self.sent_bytes += taken as u64;
             assert_eq!(conn.out.queued(), offered - taken, "the output miscounts what was taken");
             if taken < offered {
                 conn.blocked = true;
@@ -719,6 +609,10 @@ impl Backend for Sim {
         for client in std::mem::take(&mut self.backlog) {
             self.clients[client].state = ClientState::Reset;
         }
+    }
+
+    fn sent_bytes(&self) -> u64 {
+        self.sent_bytes
     }
 
     fn memory_bytes(&self) -> usize {

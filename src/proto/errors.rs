@@ -23,8 +23,8 @@ pub const EXPIRE_GT_AND_LT: &str = "ERR GT and LT options at the same time are n
 pub const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 pub const NOAUTH: &str = "NOAUTH Authentication required.";
 /// HELLO without AUTH on a connection that needs one.
-pub const NOAUTH_HELLO: &str = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH \
-     <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time";
+pub const NOAUTH_HELLO: &str = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> \
+     <pass> option can be used to authenticate the client and select the RESP protocol version at the same time";
 pub const WRONGPASS: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 pub const AUTH_WITHOUT_PASSWORD: &str = "ERR AUTH <password> called without any password configured for the default user. Are you sure \
      your configuration is correct?";
@@ -32,11 +32,16 @@ pub const NOPROTO: &str = "NOPROTO unsupported protocol version";
 pub const PROTOCOL_VERSION: &str = "ERR Protocol version is not an integer or out of range";
 pub const CLIENT_NAME: &str = "ERR Client names cannot contain spaces, newlines or special characters.";
 pub const INVALID_CLIENT_ID: &str = "ERR Invalid client ID";
-pub const INVALID_DB_INDEX: &str = "ERR invalid DB index";
+/// A number that does not fit C's `int`.
+pub const NOT_AN_INT: &str = "ERR value is out of range, value must between -2147483648 and 2147483647";
 pub const NO_SHUTDOWN: &str = "ERR No shutdown in progress.";
 pub const SHUTDOWN_FAILED: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
 pub const NO_SUCH_CLIENT: &str = "ERR No such client";
 pub const MAX_CLIENTS: &str = "ERR max number of clients reached";
+/// Said to a client that comes from another machine while anybody could come; clients know it by its prefix.
+pub const PROTECTED_MODE: &str = "DENIED Dolmen is running in protected mode because protected mode is enabled and no password is set \
+     for the default user. In this mode connections are only accepted from the loopback interface. To serve other machines, set a \
+     password with '--requirepass <password>', or, if nobody unwanted can reach the server, start it with '--protected-mode no'";
 pub const LOADING: &str = "LOADING Redis is loading the dataset in memory";
 pub const EXECABORT: &str = "EXECABORT Transaction discarded because of previous errors.";
 pub const EXEC_WITHOUT_MULTI: &str = "ERR EXEC without MULTI";
@@ -82,14 +87,21 @@ pub fn unknown_subcommand(container: &str, sub: &[u8]) -> Vec<u8> {
     [b"ERR unknown subcommand '", head(sub, PREVIEW_BYTES), b"'. Try ", help.as_bytes(), b" HELP."].concat()
 }
 
+/// A subcommand that is not a row of its own, or has the wrong number of arguments.
+pub fn subcommand_syntax(container: &str, sub: &[u8]) -> Vec<u8> {
+    let help = container.to_ascii_uppercase();
+    let before = b"ERR unknown subcommand or wrong number of arguments for '";
+    [before, head(sub, PREVIEW_BYTES), b"'. Try ", help.as_bytes(), b" HELP."].concat()
+}
+
 /// HELLO with an option that it does not know, or that lacks its argument.
 pub fn hello_option(option: &[u8]) -> Vec<u8> {
-    [b"ERR Syntax error in HELLO option '", option, b"'"].concat()
+    [b"ERR Syntax error in HELLO option '", head(option, option.len()), b"'"].concat()
 }
 
 /// EXPIRE and its kin.
 pub fn unsupported_option(option: &[u8]) -> Vec<u8> {
-    [b"ERR Unsupported option ", option].concat()
+    [b"ERR Unsupported option ", head(option, option.len())].concat()
 }
 
 /// CLIENT SETINFO with a text that CLIENT LIST could not show; `option` in lower case.
@@ -99,12 +111,12 @@ pub fn client_label(option: &[u8]) -> Vec<u8> {
 
 /// CLIENT SETINFO of something else.
 pub fn unrecognized_option(option: &[u8]) -> Vec<u8> {
-    [b"ERR Unrecognized option '", option, b"'"].concat()
+    [b"ERR Unrecognized option '", head(option, option.len()), b"'"].concat()
 }
 
 /// CLIENT LIST TYPE of something else.
 pub fn unknown_client_type(name: &[u8]) -> Vec<u8> {
-    [b"ERR Unknown client type '", name, b"'"].concat()
+    [b"ERR Unknown client type '", head(name, name.len()), b"'"].concat()
 }
 
 pub(super) fn protocol(what: &[u8]) -> Vec<u8> {

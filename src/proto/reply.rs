@@ -238,13 +238,13 @@ impl<'a> Reply<'a> {
 
     #[inline(never)]
     fn long_number(&mut self, sigil: u8, value: i64) {
+        // Digits end where the CR LF stands, so that nothing is moved.
         let mut line = [0; 1 + MAX_DIGITS + 2];
-        let mut buf = [0; MAX_DIGITS];
-        let digits = int::write_i64(&mut buf, value);
-        line[0] = sigil;
-        line[1..=digits.len()].copy_from_slice(digits);
-        line[1 + digits.len()..3 + digits.len()].copy_from_slice(b"\r\n");
-        self.out.extend(&line[..3 + digits.len()]);
+        line[1 + MAX_DIGITS..].copy_from_slice(b"\r\n");
+        let digits = line[1..].first_chunk_mut().map_or(0, |room| int::write_i64(room, value).len());
+        let start = MAX_DIGITS - digits;
+        line[start] = sigil;
+        self.out.extend(&line[start..]);
     }
 }
 

@@ -198,13 +198,21 @@ impl Opening {
         Opening { words: [words[0] & masks[0], words[1] & masks[1]], masks, bytes, count }
     }
 
+    /// Arguments of such a request, its name included; 0 for the default.
+    #[inline]
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
     /// Does the request at `pos` begin like this?
     #[inline(always)]
     #[must_use]
     fn is_at(&self, buf: &[u8], pos: usize) -> bool {
         let Some(window) = buf.get(pos..pos + OPENING_MAX_BYTES).and_then(|b| b.first_chunk()) else { return false };
         let words = words_of(window);
-        ((words[0] & self.masks[0]) ^ self.words[0]) | ((words[1] & self.masks[1]) ^ self.words[1]) == 0 && self.bytes > 0
+        ((words[0] & self.masks[0]) ^ self.words[0]) | ((words[1] & self.masks[1]) ^ self.words[1]) == 0
+            && self.bytes > 0
     }
 }
 

@@ -397,6 +397,12 @@ proptest! {
         assert_like_naive(stream.as_bytes(), &cuts, &TIGHT);
     }
 
+}
+
+proptest! {
+    // Slow: a call a byte.
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
     #[test]
     fn byte_by_byte(requests in proptest::collection::vec(requests(), 1..4)) {
         let stream = requests.concat();

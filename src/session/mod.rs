@@ -9,22 +9,20 @@
 //! ```
 //! Invariant: `backlog` is not empty only while `state` is not `Ready`; input comes only while it is.
 
+mod parse;
+
 use crate::base::out::Out;
 use crate::cmd::client::gate;
-use crate::cmd::ctx::{Budget, Exec, Task};
-use crate::cmd::spec::{Command, Flags};
+use crate::cmd::ctx::{Budget, Task};
 use crate::exec::{End, Engine, Request};
 use crate::net::Flow;
 use crate::proto::carry::Carry;
-use crate::proto::resp::{self, Limits, Opening, Parsed, ProtocolError};
+use crate::proto::resp::{Limits, ProtocolError};
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 use dolmen_slab::BlobId;
+use parse::Stop;
 
-/// Requests of one batch: their buckets must still be cached when they run.
-const BATCH_MAX: usize = 128;
-/// Shortest request but for inline ones, for sizing.
-const REQUEST_MIN_BYTES: usize = 14;
 /// A value at least this long is received in place; what lies in an item is shorter.
 const SINK_MIN_BYTES: usize = 16 * 1024;
 
@@ -69,14 +67,6 @@ pub enum Turn {
     Parked,
     /// It is ready for input, or over: as `Flow` says.
     Flow(Flow),
-}
-
-/// Why parsing of a window stopped.
-enum Stop {
-    WindowEmpty,
-    BatchFull,
-    Cut,
-    Error(ProtocolError),
 }
 
 impl Session {
@@ -152,14 +142,18 @@ impl Session {
                 }
                 continue;
             }
-            let mut args = ArenaVec::new_in(arena);
-            let mut requests = ArenaVec::with_capacity_in(BATCH_MAX.min((bytes.len() - at) / REQUEST_MIN_BYTES + 1), arena);
             let start = at;
-            let stop = parse_batch(engine, me, bytes, &mut at, &mut args, &mut requests);
+            let mut args = ArenaVec::with_capacity_in(parse::args_capacity(bytes.len() - at), arena);
+            let mut requests = ArenaVec::with_capacity_in(parse::batch_capacity(bytes.len() - at), arena);
+            let stop = parse::batch(engine, me, bytes, &mut at, &mut args, &mut requests);
             if !requests.is_empty() {
-                let end = engine.run(me, &requests, &args, out);
-                if let Some(flow) = self.after_batch(end, start, &requests, bytes) {
-                    return flow;
+                match engine.run(me, &requests, &args, out) {
+                    End::All => {}
+                    end => {
+                        if let Some(flow) = self.after_batch(engine, end, start, &requests, bytes) {
+                            return flow;
+                        }
+                    }
                 }
             }
             match stop {
@@ -177,9 +171,19 @@ impl Session {
         }
     }
 
+    #[inline(never)]
     /// The state after a batch; `Some`: the window is not read on.
-    fn after_batch(&mut self, end: End, start: usize, requests: &[Request], bytes: &[u8]) -> Option<Flow> {
+    fn after_batch(
+        &mut self,
+        engine: &mut Engine,
+        end: End,
+        start: usize,
+        requests: &[Request],
+        bytes: &[u8],
+    ) -> Option<Flow> {
         let behind = |i: usize| requests[i].end as usize;
+        // What was not begun is parsed and counted again.
+        let mut begun = |n: usize| engine.stats.commands -= (requests.len() - n) as u64;
         let from = match end {
             End::All => return None,
             End::Close => {
@@ -188,14 +192,17 @@ impl Session {
             }
             End::Suspended(i, task) => {
                 self.state = State::Task(task);
+                begun(i + 1);
                 behind(i)
             }
             End::Held(i) => {
                 self.state = State::Held;
+                begun(i);
                 if i == 0 { start } else { behind(i - 1) }
             }
             End::Full(i) => {
                 self.state = State::Full;
+                begun(i + 1);
                 behind(i)
             }
         };
@@ -203,6 +210,7 @@ impl Session {
         Some(Flow::Pause)
     }
 
+    #[inline(never)]
     /// Runs the complete request in the carry; `rest`: what follows it in the window.
     fn run_carried(&mut self, engine: &mut Engine, me: u32, arena: &Bump, rest: &[u8], out: &mut Out) -> Option<Flow> {
         let sink = self.sink.take();
@@ -218,6 +226,7 @@ impl Session {
         let end = engine.run_carried(me, &mut self.carry, blob, arena, out);
         match end {
             End::Held(_) => {
+                engine.stats.commands -= 1;
                 self.sink = sink;
                 self.state = State::Held;
             }
@@ -304,7 +313,7 @@ impl Session {
                 let done = task.step(&mut ctx, budget);
                 ctx.stats.dirty += ctx.changed;
                 if !done {
-                    let full = out.queued() > crate::cmd::many::OUT_HIGH_BYTES;
+                    let full = task.waits_for_room() && out.queued() > crate::cmd::many::OUT_HIGH_BYTES;
                     return if full { Turn::Parked } else { Turn::Again };
                 }
             }
@@ -326,6 +335,7 @@ impl Session {
         }
     }
 
+    #[cold]
     /// Answers a protocol error; the connection closes behind it.
     fn refuse(&mut self, engine: &mut Engine, error: ProtocolError, out: &mut Out) -> Flow {
         engine.stats.error_replies += 1;
@@ -335,67 +345,16 @@ impl Session {
         Flow::Finish
     }
 
-    /// The connection has gone: gives back what lies in the keyspace.
-    pub fn close(mut self, engine: &mut Engine) {
-        if let State::Task(task) = &mut self.state {
-            task.abandon(&mut engine.shard);
-        }
-        if let Some(sink) = self.sink.take() {
+    /// The connection has gone: gives back what lies in the keyspace. Returns a task that must go on nevertheless.
+    pub fn close(self, engine: &mut Engine) -> Option<Box<dyn Task>> {
+        if let Some(sink) = self.sink {
             engine.shard.blob_release(sink.blob);
         }
+        let State::Task(mut task) = self.state else { return None };
+        if task.must_finish() {
+            return Some(task);
+        }
+        task.abandon(&mut engine.shard);
+        None
     }
-}
-
-/// Parses requests of a window until it is used up, a batch is full, or something else must happen first.
-#[inline(never)]
-fn parse_batch<'a: 'b, 'b>(
-    engine: &Engine,
-    me: u32,
-    bytes: &'b [u8],
-    from: &mut usize,
-    args: &mut ArenaVec<'a, &'b [u8]>,
-    requests: &mut ArenaVec<'a, Request>,
-) -> Stop {
-    let limits = Session::limits(engine, me);
-    let locator = engine.shard.locator(engine.clients.get(me).database as usize);
-    let mut opening = Opening::default();
-    let mut row: Option<&'static Command<Exec>> = None;
-    let mut at = *from;
-    let stop = loop {
-        if at >= bytes.len() {
-            break Stop::WindowEmpty;
-        }
-        if requests.len() == BATCH_MAX {
-            break Stop::BatchFull;
-        }
-        let first = args.len();
-        let parsed = match resp::parse_alike(bytes, at, &opening, &limits, args) {
-            Some(parsed) => parsed,
-            None => match resp::parse(bytes, at, &limits, args) {
-                Ok(Parsed::Request { end }) => {
-                    let Some(name) = args.get(first) else {
-                        at = end;
-                        continue;
-                    };
-                    row = engine.commands.find(name);
-                    opening = Opening::of(bytes, at, name, args.len() - first);
-                    Ok(Parsed::Request { end })
-                }
-                other => other,
-            },
-        };
-        match parsed {
-            Ok(Parsed::Request { end }) => {
-                at = end;
-                requests.push(engine.request(locator, row, &args[first..], first, end));
-                if row.is_some_and(|row| row.flags.contains(Flags::ENDS_BATCH)) {
-                    break Stop::BatchFull;
-                }
-            }
-            Ok(Parsed::Incomplete) => break Stop::Cut,
-            Err(error) => break Stop::Error(error),
-        }
-    };
-    *from = at;
-    stop
 }

@@ -74,7 +74,11 @@ impl Directory {
 
     /// Slab and heap bytes.
     pub(super) fn bytes(&self) -> usize {
-        self.bytes + self.root.capacity() * size_of::<PageRef>()
+        self.bytes + self.heap_bytes()
+    }
+
+    pub(super) fn heap_bytes(&self) -> usize {
+        self.root.capacity() * size_of::<PageRef>()
     }
 
     #[inline(always)]
@@ -179,7 +183,9 @@ impl Directory {
             self.free_segment(slab, page.get(slab, 0));
             self.free_page(slab, page);
             debug_assert!(self.bytes == 0);
-            *self = Directory::new();
+            self.root = Vec::new();
+            self.shift = 32;
+            self.depth_max = 0;
         }
     }
 

@@ -9,6 +9,8 @@ use dolmen_slab::{Handle, Slab};
 /// A directory that nobody looks anything up in any more, freed from its end.
 pub(super) struct Doomed {
     directory: Directory,
+    /// Entries not freed yet.
+    len: usize,
     /// Next word of the last page.
     word: u32,
     /// Next bucket of that word's segment.
@@ -16,10 +18,15 @@ pub(super) struct Doomed {
 }
 
 impl Table {
+    /// Entries that `drain` has begun with, and not freed yet.
+    pub fn draining(&self) -> usize {
+        self.doomed.as_ref().map_or(0, |doomed| doomed.len)
+    }
+
     /// Frees up to about `budget_entries` entries (through `free`) and their memory; true if more is left.
     ///
-    /// From the first call on the table is empty to all other calls, and may be filled anew; what is still to be freed is not counted by
-    /// `len` and `table_bytes`.
+    /// From the first call on the table is empty to all other calls, and may be filled anew; what is still to be freed is counted by
+    /// `draining`, and no longer by `len` and `table_bytes`.
     pub fn drain(&mut self, slab: &mut Slab, budget_entries: usize, mut free: impl FnMut(&mut Slab, Handle)) -> bool {
         let mut left = budget_entries;
         loop {
@@ -28,11 +35,11 @@ impl Table {
                     return false;
                 }
                 self.restamp();
-                self.len = 0;
+                let len = std::mem::take(&mut self.len);
                 self.buckets_max = 0;
                 self.queue = Queue::new();
                 let directory = std::mem::replace(&mut self.directory, Directory::new());
-                self.doomed = Some(Box::new(Doomed { directory, word: 0, bucket: 0 }));
+                self.doomed = Some(Box::new(Doomed { directory, len, word: 0, bucket: 0 }));
                 continue;
             };
             if !doomed.step(slab, &mut left, &mut free) {
@@ -60,6 +67,7 @@ impl Doomed {
                 let handle = segment.bucket(slab, self.bucket).handle(slot);
                 free(slab, handle);
             }
+            self.len -= occupied.len() as usize;
             *left = left.saturating_sub(occupied.len().max(1) as usize);
             self.bucket += 1;
         }

@@ -42,8 +42,8 @@ use dolmen_slab::{AllocError, Handle, Slab};
 use drain::Doomed;
 use growth::{Queue, low_limit, soft_limit};
 pub use raw::{Home, Slot};
-pub use site::Site;
 use raw::{tag_of, top};
+pub use site::Site;
 
 /// What a table must know of the entries its handles point to.
 pub trait Entries {
@@ -92,9 +92,15 @@ impl Table {
         self.len == 0
     }
 
-    /// Bytes of segments, pages and root. The root is on the heap (8 bytes for some 700,000 entries), all else in the slab.
+    /// Bytes of segments, pages and root. The root is on the heap (8 bytes for some 400,000 entries), all else in the slab.
     pub fn table_bytes(&self) -> usize {
         self.directory.bytes()
+    }
+
+    /// The part of `table_bytes` that does not lie in the slab.
+    #[must_use]
+    pub fn heap_bytes(&self) -> usize {
+        self.directory.heap_bytes()
     }
 
     /// Fetches the line that `find` will look at first.
@@ -174,8 +180,8 @@ impl Table {
         self.restamp();
         if let Some(place) = self.directory.locate(slab, prefix)
             && place.segment.count + 1 < soft_limit(place.segment.buckets())
-            && let Some(slot) = place.segment.put_home(slab, prefix, h)
         {
+            let slot = place.segment.put(slab, prefix, h, 0);
             place.page.count_up(slab, place.first);
             self.len += 1;
             return Ok(slot.stamped(self.stamp()));

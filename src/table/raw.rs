@@ -190,6 +190,25 @@ impl Slot {
     }
 }
 
+/// `Segment::put` for an entry whose home bucket is full. (Plain words, so that the segment of the common case stays in registers.)
+#[inline(never)]
+fn put_past(base: NonNull<Bucket>, buckets: u32, home: u32, tag: u8, handle: Handle, eviction: u32) -> Slot {
+    let mut index = home;
+    for _ in 0..buckets {
+        // SAFETY: `base` is that of a live segment with so many buckets, `index` is below that, and the caller holds `&mut Table`.
+        let at = unsafe { base.add(index as usize) };
+        // SAFETY: as above.
+        let bucket = unsafe { &mut *at.as_ptr() };
+        if let Some(slot) = bucket.group().empties().lowest() {
+            bucket.set(slot, tag, handle, eviction);
+            return Slot::new(at, slot);
+        }
+        bucket.pass();
+        index = if index + 1 == buckets { 0 } else { index + 1 };
+    }
+    unreachable!("no room in a segment of {buckets} buckets")
+}
+
 /// A directory word: which segment covers this part of the hash space. All words of a run (equal segment) are alike, but only the first
 /// carries `count` and `queued`; the others hold zero there.
 ///
@@ -382,32 +401,20 @@ impl Segment {
         }
     }
 
-    /// Puts an entry into its home bucket, if that has room.
+    /// Puts an entry into the first bucket with room, from its home on, and counts it in those that it passes. The segment must have room.
     #[inline(always)]
-    pub(super) fn put_home(self, slab: &Slab, prefix: u32, handle: Handle) -> Option<Slot> {
-        let at = self.at(slab, self.home(prefix));
+    pub(super) fn put(self, slab: &Slab, prefix: u32, handle: Handle, eviction: u32) -> Slot {
+        let home = self.home(prefix);
+        let at = self.at(slab, home);
         // SAFETY: inside the live chunk, and the caller holds `&mut Table`, so nobody else refers to this bucket.
         let bucket = unsafe { &mut *at.as_ptr() };
-        let slot = bucket.group().empties().lowest()?;
-        bucket.set(slot, tag_of(prefix), handle, 0);
-        Some(Slot::new(at, slot))
-    }
-
-    /// Puts an entry into the first bucket with room, from its home on, and counts it in those that it passes. The segment must have room.
-    pub(super) fn put(self, slab: &Slab, prefix: u32, handle: Handle, eviction: u32) -> Slot {
-        let mut index = self.home(prefix);
-        for _ in 0..self.buckets {
-            let at = self.at(slab, index);
-            // SAFETY: as in `put_home`.
-            let bucket = unsafe { &mut *at.as_ptr() };
-            if let Some(slot) = bucket.group().empties().lowest() {
+        match bucket.group().empties().lowest() {
+            Some(slot) => {
                 bucket.set(slot, tag_of(prefix), handle, eviction);
-                return Slot::new(at, slot);
+                Slot::new(at, slot)
             }
-            bucket.pass();
-            index = self.next(index);
+            None => put_past(self.base(slab), self.buckets, home, tag_of(prefix), handle, eviction),
         }
-        unreachable!("no room in a segment of {} buckets that holds {}", self.buckets, self.count)
     }
 
     /// Takes an entry out, and off the counts of the buckets that it had passed.
@@ -415,7 +422,7 @@ impl Segment {
         let mut index = self.home(prefix);
         for _ in 0..self.buckets {
             let at = self.at(slab, index);
-            // SAFETY: as in `put_home`.
+            // SAFETY: as in `put`.
             let bucket = unsafe { &mut *at.as_ptr() };
             if at == slot.bucket {
                 debug_assert!(bucket.head.tags[slot.index as usize] == tag_of(prefix));

@@ -4,8 +4,8 @@
 //! A site is a hint for prefetching whatever happens to the table, and good for `find_home` as long as `epoch` has not changed: it counts
 //! every allocation and release of a segment, hence every rewrite.
 
-use super::raw::{self, Home, top};
 use super::Table;
+use super::raw::{self, Home, top};
 use dolmen_slab::{Handle, Slab};
 
 /// The home bucket of a hash, as an address in the slab.

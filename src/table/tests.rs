@@ -113,7 +113,9 @@ impl Pair {
         let mut freed = Vec::new();
         while self.table.drain(&mut self.slab, budget, |_, handle| freed.push(handle)) {
             assert!(self.table.is_empty());
+            assert_eq!(self.table.draining() + freed.len(), self.live.len());
         }
+        assert_eq!(self.table.draining(), 0);
         freed.sort_unstable();
         self.live.sort_unstable();
         assert_eq!(freed, self.live);
@@ -404,9 +406,9 @@ fn scan_takes_any_cursor() {
     }
 }
 
-/// Chi-square over all entries, at 100 draws each, within five standard deviations of what uniform draws give.
+/// Chi-square over all entries, at 40 draws each, within five standard deviations of what uniform draws give.
 fn assert_uniform(pair: &Pair) {
-    let draws = 100 * pair.live.len();
+    let draws = 40 * pair.live.len();
     let mut n = 99;
     let mut hits: HashMap<Handle, u32> = pair.live.iter().map(|&handle| (handle, 0)).collect();
     for _ in 0..draws {
@@ -416,7 +418,7 @@ fn assert_uniform(pair: &Pair) {
         });
         *hits.get_mut(&handle.unwrap()).expect("a live entry") += 1;
     }
-    let chi: f64 = hits.values().map(|&hits| (f64::from(hits) - 100.0).powi(2) / 100.0).sum();
+    let chi: f64 = hits.values().map(|&hits| (f64::from(hits) - 40.0).powi(2) / 40.0).sum();
     let freedom = (pair.live.len() - 1) as f64;
     let deviation = (chi - freedom) / (2.0 * freedom).sqrt().max(1.0);
     assert!(deviation.abs() < 5.0, "{} entries: chi-square {chi} is {deviation} deviations off", pair.live.len());
@@ -439,8 +441,10 @@ fn random_is_uniform() {
         for n in 0..count {
             pair.insert(shape.hash(n)).unwrap();
         }
-        assert_uniform(&pair);
-        pair.settle();
+        // Half of them with maintenance still due.
+        if count % 2 == 0 {
+            pair.settle();
+        }
         assert_uniform(&pair);
     }
     // Just emptied, before and after maintenance: few entries in many large segments, all in one part of the table.
@@ -491,10 +495,10 @@ fn mass_deletion_gives_memory_back() {
 /// The target of the memory table: at most 9 bytes of table an entry at any size.
 #[test]
 fn nine_bytes_an_entry() {
-    for seed in 0..3 {
+    for (seed, entries) in [(0, 1_000_000u64), (1, 250_000)] {
         let mut pair = Pair::new(seed);
         let (mut worst, mut sum, mut samples) = (0.0f64, 0.0, 0);
-        for n in 0..1_000_000u64 {
+        for n in 0..entries {
             pair.insert(mix(n ^ seed << 32)).unwrap();
             if n % 100 == 0 {
                 pair.maintain(16);
@@ -508,7 +512,6 @@ fn nine_bytes_an_entry() {
         }
         let mean = sum / f64::from(samples);
         assert!(worst <= 9.0 && mean <= 7.5, "seed {seed}: mean {mean:.2}, worst {worst:.2} bytes an entry");
-        println!("seed {seed}: mean {mean:.2}, worst {worst:.2} bytes an entry");
     }
 }
 
@@ -533,6 +536,17 @@ fn eviction_bits_follow_their_entry() {
 }
 
 #[test]
+#[cfg(debug_assertions)]
+#[should_panic(expected = "a slot was kept across a change")]
+fn debug_builds_notice_a_stale_slot() {
+    let mut pair = Pair::new(4);
+    let handle = pair.insert(1).unwrap();
+    let slot = pair.table.find_handle(&pair.slab, 1, handle).unwrap();
+    pair.insert(2).unwrap();
+    pair.table.replace(slot, handle);
+}
+
+#[test]
 fn prefetches_are_only_hints() {
     let mut pair = Pair::new(4);
     pair.table.prefetch(&pair.slab, 1);
@@ -549,17 +563,20 @@ fn prefetches_are_only_hints() {
 fn a_full_slab_is_an_error_and_nothing_else() {
     // Room for some segments only: growth fails, inserts go on until a segment is full to the last slot.
     let mut pair = Pair::new(9);
-    pair.slab = Slab::new(Config { reserve_bytes: 256 << 10, ..Config::default() }).unwrap();
+    pair.slab = Slab::new(Config { reserve_bytes: 2 << 20, ..Config::default() }).unwrap();
     let mut refused = 0;
-    for n in 0..60_000 {
+    for n in 0..1_000_000 {
         if pair.insert(mix(n)).is_err() {
             refused += 1;
         }
         if n % 50 == 0 {
             pair.maintain(4);
         }
+        if refused == 300 {
+            break;
+        }
     }
-    assert!(refused > 0 && pair.live.len() > 1_000);
+    assert!(refused == 300 && pair.live.len() > 1_000, "{refused} refused, {} in", pair.live.len());
     pair.verify();
     pair.verify_scan();
     while !pair.live.is_empty() {

@@ -4,24 +4,24 @@
 //! turn: poll (inputs → sessions → output) → suspended commands → flush (one send each) → background, in slices
 //! ```
 //! Every turn is bounded: dispatch of inputs ends after `DISPATCH_MAX`, suspended commands and background work get slices.
+mod rates;
+#[cfg(test)]
+mod sim_tests;
 mod state;
 
-use crate::base::clock::Clock;
+use crate::base::clock::{Clock, whole_ns};
 use crate::cmd::ctx::Budget;
 use crate::config::Config;
 use crate::exec::Engine;
 use crate::net::{Backend, Flow};
 use crate::session::Turn;
 pub use state::State;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Time for all suspended commands of a turn.
 const TASKS_MAX: Duration = Duration::from_micros(100);
 /// Time for one of them.
 const TASK_SLICE: Duration = Duration::from_micros(50);
-/// Background work of a turn: a fifth of a loaded worker, within these bounds.
-const BACKGROUND_MIN: Duration = Duration::from_micros(50);
-const BACKGROUND_MAX: Duration = Duration::from_micros(100);
 /// How long a shutdown waits for clients to take their replies.
 const SHUTDOWN_FLUSH_MAX: Duration = Duration::from_secs(3);
 
@@ -36,7 +36,13 @@ impl<B: Backend> Worker<B> {
     ///
     /// # Errors
     /// If the address space for the data cannot be reserved.
-    pub fn new(backend: B, config: Config, clock: Clock, seed: u64, memory: dolmen_slab::Config) -> std::io::Result<Worker<B>> {
+    pub fn new(
+        backend: B,
+        config: Config,
+        clock: Clock,
+        seed: u64,
+        memory: dolmen_slab::Config,
+    ) -> std::io::Result<Worker<B>> {
         Ok(Worker { backend, state: State::new(Engine::new(config, clock, seed, memory)?) })
     }
 
@@ -68,34 +74,40 @@ impl<B: Backend> Worker<B> {
         self.state.wake();
         self.run_suspended();
         self.backend.flush(&mut self.state);
+        let backend = &self.backend;
+        self.state.flushed(|conn| backend.queued(conn));
         self.close_asked();
         let sleep = self.state.engine.asks.sleep.take();
-        self.background();
-        self.state.end_turn(self.backend.memory_bytes());
+        self.state.background();
+        self.state.end_turn(self.backend.memory_bytes(), self.backend.sent_bytes());
         if let Some(time) = sleep {
             // DEBUG SLEEP: the server stands still because it was told to; that is no turn of its own making.
-            std::thread::sleep(time);
+            self.state.engine.clock.sleep(time);
         }
         Ok(self.state.engine.asks.shutdown.is_some())
     }
 
     /// Gives every session that waits for time its slice.
     fn run_suspended(&mut self) {
-        if self.state.ready.is_empty() {
+        if self.state.has_orphans() {
+            self.state.step_orphans(TASK_SLICE);
+        }
+        self.state.release_held();
+        let waiting = self.state.ready_len();
+        if waiting == 0 {
             return;
         }
-        let begun = Instant::now();
-        for _ in 0..self.state.ready.len() {
-            let Some(conn) = self.state.ready.pop_front() else { break };
+        let until_ns = self.state.watch.now_ns() + whole_ns(TASKS_MAX);
+        for _ in 0..waiting {
+            let Some(conn) = self.state.next_ready() else { break };
             let Some(out) = self.backend.out(conn) else { continue };
-            let turn = self.state.go_on(conn, out, &mut Budget::new(TASK_SLICE));
-            match turn {
-                Some(Turn::Again) => self.state.ready.push_back(conn),
+            let mut budget = Budget::new(&self.state.engine.clock, TASK_SLICE);
+            match self.state.go_on(conn, out, &mut budget) {
                 Some(Turn::Flow(Flow::Read | Flow::Sink)) => self.backend.resume(conn),
                 Some(Turn::Flow(flow @ (Flow::Finish | Flow::Abort))) => self.backend.close(conn, flow),
-                Some(Turn::Parked | Turn::Flow(Flow::Pause)) | None => {}
+                Some(Turn::Again | Turn::Parked | Turn::Flow(Flow::Pause)) | None => {}
             }
-            if begun.elapsed() > TASKS_MAX {
+            if self.state.watch.now_ns() > until_ns {
                 break;
             }
         }
@@ -108,23 +120,19 @@ impl<B: Backend> Worker<B> {
         }
     }
 
-    fn background(&mut self) {
-        let slice = (self.state.turn_time() / 4).clamp(BACKGROUND_MIN, BACKGROUND_MAX);
-        self.state.background(slice);
-    }
-
-    /// Stops accepting, gives the clients time to take what is queued, and closes.
+    /// Stops accepting, gives sliced commands time to finish and the clients time to take what is queued, and closes.
     fn shut_down(&mut self) -> std::io::Result<()> {
         self.backend.stop_listening();
         let at_once = self.state.engine.asks.shutdown == Some(true);
-        let begun = Instant::now();
-        while !at_once && begun.elapsed() < SHUTDOWN_FLUSH_MAX {
+        let until_ns = self.state.watch.now_ns() + whole_ns(SHUTDOWN_FLUSH_MAX);
+        let mut wait = Duration::ZERO;
+        while !at_once && self.state.watch.now_ns() < until_ns {
+            self.turn(Some(wait))?;
             let conns: Vec<_> = self.state.conns().collect();
-            if conns.iter().all(|&conn| self.backend.queued(conn) == 0) {
+            if !self.state.is_waited_for() && conns.iter().all(|&conn| self.backend.queued(conn) == 0) {
                 break;
             }
-            self.backend.poll(&mut self.state, Some(Duration::from_millis(10)))?;
-            self.backend.flush(&mut self.state);
+            wait = Duration::from_millis(10);
         }
         log::info!("Dolmen is now ready to exit, bye bye...");
         Ok(())

@@ -1,65 +1,112 @@
 //! The handler of a worker: what happens to its connections, and when work is due.
 
+use crate::base::clock::Stopwatch;
 use crate::base::indexed::Indexed;
 use crate::base::out::Out;
 use crate::cmd::client::{Client, gate};
-use crate::cmd::ctx::Budget;
+use crate::cmd::ctx::{Budget, Task};
 use crate::exec::Engine;
 use crate::net::{ConnId, Flow, Handler, Peer, Why};
 use crate::proto::errors;
 use crate::session::{Session, Turn};
+use crate::worker::rates::Rates;
 use bumpalo::Bump;
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Time after which dispatch of inputs ends, so that others, suspended commands and background work get their turn.
-const DISPATCH_MAX: Duration = Duration::from_micros(200);
+const DISPATCH_MAX_NS: u64 = 200_000;
+/// Connections between two looks at the clock for that.
+const DISPATCH_LOOK: u32 = 8;
+/// Background work of a turn.
+const BACKGROUND_MIN_NS: u64 = 50_000;
+const BACKGROUND_MAX_NS: u64 = 100_000;
+/// Output below which a session that waited for room goes on.
+const OUT_LOW_BYTES: usize = crate::cmd::many::OUT_HIGH_BYTES / 4;
+/// Less queued output than this is not counted to the client: it is gone before anybody could ask.
+const ACCOUNT_MIN_BYTES: usize = 64 * 1024;
 /// Connections looked at for time-outs at each tick of the cron.
 const CRON_CONNECTIONS: usize = 256;
 
 /// A connection's session, with its id for calls to the backend.
-struct Slot {
-    session: Session,
+pub(super) struct Slot {
+    pub(super) session: Session,
     generation: u32,
+    /// In `State::ready`, `State::held`: an id stands in a queue once.
+    queued: bool,
+    /// Memory was counted for the client.
+    accounted: bool,
+}
+
+/// A command without a client.
+struct Orphan {
+    task: Box<dyn Task>,
+    database: u32,
+    /// What it counts in `Stats::clients_bytes`.
+    bytes: u64,
+}
+
+fn enqueue(queue: &mut VecDeque<ConnId>, slot: &mut Slot, conn: ConnId) {
+    if !std::mem::replace(&mut slot.queued, true) {
+        queue.push_back(conn);
+    }
 }
 
 /// Everything of a worker but its backend.
 pub struct State {
     pub engine: Engine,
-    sessions: Indexed<Slot>,
+    pub(super) sessions: Indexed<Slot>,
     arena: Bump,
     /// Sessions that go on when given time.
-    pub ready: VecDeque<ConnId>,
+    ready: VecDeque<ConnId>,
     /// Sessions that wait for names, in the order of their arrival.
     held: VecDeque<ConnId>,
+    /// Sessions that were left with output in this turn, to be looked after when it was offered to the kernel.
+    owing: Vec<ConnId>,
+    /// Commands that go on though their clients have gone: half of them is not an option.
+    orphans: VecDeque<Orphan>,
     pub to_close: Vec<ConnId>,
     /// Swallows values for which there is no memory.
     discard: Box<[u8]>,
-    woken: Instant,
+    pub(super) watch: Stopwatch,
+    /// The last reading of the watch, and the one with which the turn began.
+    now_ns: u64,
+    woken_ns: u64,
     awake: bool,
+    /// Calls of `turn_over` in this turn.
+    looks: u32,
     background_due: bool,
-    cron_due: Instant,
+    /// Monotonic time of the next cron.
+    cron_due_ns: u64,
     cron_cursor: u32,
+    rates: Rates<3>,
     terminate: bool,
 }
 
 impl State {
     #[must_use]
     pub fn new(engine: Engine) -> State {
-        let now = Instant::now();
+        let watch = engine.clock.stopwatch();
+        let now_ns = watch.now_ns();
         State {
             engine,
             sessions: Indexed::default(),
             arena: Bump::new(),
             ready: VecDeque::new(),
             held: VecDeque::new(),
+            owing: Vec::new(),
+            orphans: VecDeque::new(),
             to_close: Vec::new(),
             discard: vec![0; 16 * 1024].into_boxed_slice(),
-            woken: now,
+            watch,
+            now_ns,
+            woken_ns: now_ns,
             awake: false,
+            looks: 0,
             background_due: false,
-            cron_due: now,
+            cron_due_ns: now_ns,
             cron_cursor: 0,
+            rates: Rates::new(now_ns),
             terminate: false,
         }
     }
@@ -71,125 +118,213 @@ impl State {
     /// How long the backend may wait for events.
     #[must_use]
     pub fn timeout(&self) -> Duration {
-        if self.background_due || !self.ready.is_empty() {
+        if self.background_due || !self.ready.is_empty() || !self.orphans.is_empty() {
             return Duration::ZERO;
         }
-        let now = Instant::now();
-        let cron = self.cron_due.saturating_duration_since(now);
+        let cron = Duration::from_nanos(self.cron_due_ns.saturating_sub(self.now_ns));
         let unix_ms = self.engine.clock.unix_ms();
         let due = self.engine.shard.next_due_ms().map(|due| Duration::from_millis(due.saturating_sub(unix_ms).max(1)));
         due.map_or(cron, |due| due.min(cron))
     }
 
-    /// A turn begins: reads the clocks, once.
+    /// A turn begins: reads the clock.
     #[inline]
     pub fn wake(&mut self) {
         if !self.awake {
             self.awake = true;
-            self.woken = Instant::now();
-            self.engine.clock.refresh();
+            self.looks = 0;
+            self.engine.clock.tick();
+            self.woken_ns = self.engine.clock.mono_ns();
         }
     }
 
-    /// Time since the turn began.
-    #[must_use]
-    pub fn turn_time(&self) -> Duration {
-        self.woken.elapsed()
-    }
-
-    /// A turn ends: counts it.
-    pub fn end_turn(&mut self, backend_bytes: usize) {
+    /// A turn ends: counts it, up to the last reading of the watch, by `background`.
+    pub fn end_turn(&mut self, backend_bytes: usize, sent_bytes: u64) {
+        let ns = self.now_ns.saturating_sub(self.woken_ns);
         let stats = &mut self.engine.stats;
-        let ns = u64::try_from(self.woken.elapsed().as_nanos()).unwrap_or(u64::MAX);
         stats.turns += 1;
         stats.turn_ns_total += ns;
         stats.turn_ns_max = stats.turn_ns_max.max(ns);
         stats.backend_bytes = backend_bytes as u64;
+        stats.output_bytes = sent_bytes;
         self.awake = false;
     }
 
     /// Gives a session that waits for time its slice; `None`: the connection has gone.
     pub fn go_on(&mut self, conn: ConnId, out: &mut Out, budget: &mut Budget) -> Option<Turn> {
         let slot = self.sessions.get_mut(conn.index).filter(|slot| slot.generation == conn.generation)?;
+        slot.queued = false;
         self.arena.reset();
         let turn = slot.session.go_on(&mut self.engine, conn.index, &self.arena, out, budget);
-        if turn == Turn::Parked && slot.session.is_held() {
-            self.held.push_back(conn);
+        match turn {
+            Turn::Again => enqueue(&mut self.ready, slot, conn),
+            Turn::Parked if slot.session.is_held() => enqueue(&mut self.held, slot, conn),
+            Turn::Parked | Turn::Flow(_) => {}
         }
-        Self::account(&mut self.engine, conn.index, &slot.session, out);
+        if !out.is_empty() {
+            self.owing.push(conn);
+        }
+        Self::account(&mut self.engine, conn.index, slot, out.queued());
+        if Self::is_over_limit(&self.engine, conn.index, out) {
+            return Some(Turn::Flow(Flow::Abort));
+        }
         Some(turn)
     }
 
-    /// When nobody holds names any more, those who waited go on in the order of their arrival.
-    pub fn release_held(&mut self) {
-        if self.engine.shard.holds.is_idle() && !self.held.is_empty() {
-            self.ready.extend(self.held.drain(..));
+    /// Sessions that can use time now.
+    pub fn ready_len(&self) -> usize {
+        self.ready.len()
+    }
+
+    /// Sessions that wait for time, names or room.
+    #[cfg(test)]
+    pub(super) fn waiting_len(&self) -> usize {
+        self.ready.len() + self.held.len() + self.orphans.len()
+    }
+
+    #[cfg(test)]
+    pub(super) fn held_len(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Is there a session whose input was read and not yet answered?
+    pub fn is_waited_for(&self) -> bool {
+        self.sessions
+            .iter()
+            .any(|(_, slot)| slot.session.is_suspended() || slot.session.is_held() || slot.session.is_full())
+    }
+
+    pub fn next_ready(&mut self) -> Option<ConnId> {
+        self.ready.pop_front()
+    }
+
+    /// Gives the commands whose clients have gone a slice.
+    pub fn step_orphans(&mut self, time: Duration) {
+        let mut budget = Budget::new(&self.engine.clock, time);
+        for _ in 0..self.orphans.len() {
+            let Some(mut orphan) = self.orphans.pop_front() else { return };
+            if self.engine.step_orphan(&mut *orphan.task, orphan.database, &mut budget) {
+                self.engine.stats.clients_bytes -= orphan.bytes;
+            } else {
+                self.orphans.push_back(orphan);
+            }
         }
     }
 
+    pub fn has_orphans(&self) -> bool {
+        !self.orphans.is_empty()
+    }
+
+    /// When nobody holds names any more, those who waited go on in the order of their arrival.
+    #[inline]
+    pub fn release_held(&mut self) {
+        if !self.held.is_empty() && self.engine.shard.holds.is_idle() {
+            self.ready.append(&mut self.held);
+        }
+    }
+
+    /// The output of this turn was offered to the kernel. What is left counts to the clients; those who wait for room and have it already
+    /// (all was taken at once) go on. Of the others `sent` will tell.
+    #[inline]
+    pub fn flushed(&mut self, queued: impl Fn(ConnId) -> usize) {
+        while let Some(conn) = self.owing.pop() {
+            let left = queued(conn);
+            if left < OUT_LOW_BYTES {
+                self.make_ready(conn);
+            }
+            if let Some(slot) = self.sessions.get_mut(conn.index).filter(|slot| slot.generation == conn.generation) {
+                Self::account(&mut self.engine, conn.index, slot, left);
+            }
+        }
+    }
+
+    /// A session that waits for room goes on.
+    fn make_ready(&mut self, conn: ConnId) {
+        if let Some(slot) = self.sessions.get_mut(conn.index).filter(|slot| slot.generation == conn.generation)
+            && (slot.session.is_full() || slot.session.is_suspended())
+        {
+            enqueue(&mut self.ready, slot, conn);
+        }
+    }
+
+    /// Is more output queued than the configuration allows?
+    fn is_over_limit(engine: &Engine, index: u32, out: &Out) -> bool {
+        let hard = engine.config.client_output_buffer_limits.normal.hard_bytes;
+        let over = hard > 0 && out.queued() as u64 > hard;
+        if over {
+            log::warn!("Client id={} closed for overcoming of output buffer limits.", engine.clients.get(index).id);
+        }
+        over
+    }
+
     /// What CLIENT LIST and INFO tell of the memory of a client.
-    fn account(engine: &mut Engine, index: u32, session: &Session, out: &Out) {
+    fn account(engine: &mut Engine, index: u32, slot: &mut Slot, queued: usize) {
+        let session = &slot.session;
         let client = engine.clients.get_mut(index);
-        client.suspended = session.is_suspended();
+        let suspended = session.is_suspended();
+        engine.stats.suspended_clients += u64::from(suspended);
+        engine.stats.suspended_clients -= u64::from(std::mem::replace(&mut client.suspended, suspended));
         let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        let (query, output) = (clamp(session.bytes()), clamp(out.queued()));
+        let (query, output) = (clamp(session.bytes()), clamp(queued));
         let before = u64::from(client.query_bytes) + u64::from(client.out_bytes);
         client.query_bytes = query;
         client.out_bytes = output;
+        slot.accounted = query > 0 || output > 0;
+        engine.stats.query_bytes_max.see(query);
+        engine.stats.out_bytes_max.see(output);
         engine.stats.clients_bytes = engine.stats.clients_bytes + u64::from(query) + u64::from(output) - before;
     }
 
     /// What follows from an input: the session may have to wait, or its output may be over the limit.
-    #[inline]
-    fn after_input(&mut self, conn: ConnId, flow: Flow, out: &Out) -> Flow {
-        if flow == Flow::Read && out.queued() < 64 * 1024 {
-            let client = self.engine.clients.get_mut(conn.index);
-            if client.query_bytes == 0
-                && client.out_bytes == 0
-                && self.sessions.get(conn.index).is_some_and(|slot| slot.session.is_idle())
-            {
-                return flow;
-            }
-        }
-        self.after_input_slow(conn, flow, out)
-    }
-
     #[inline(never)]
-    fn after_input_slow(&mut self, conn: ConnId, flow: Flow, out: &Out) -> Flow {
+    fn after_input(&mut self, conn: ConnId, flow: Flow, out: &Out) -> Flow {
         let Some(slot) = self.sessions.get_mut(conn.index) else { return Flow::Abort };
         if slot.session.is_held() {
-            self.held.push_back(conn);
+            enqueue(&mut self.held, slot, conn);
         } else if slot.session.is_suspended() {
-            self.ready.push_back(conn);
+            enqueue(&mut self.ready, slot, conn);
         }
-        Self::account(&mut self.engine, conn.index, &slot.session, out);
-        let hard = self.engine.config.client_output_buffer_limits.normal.hard_bytes;
-        if hard > 0 && out.queued() as u64 > hard {
-            log::warn!("Client id={} closed for overcoming of output buffer limits.", self.engine.clients.get(conn.index).id);
-            return Flow::Abort;
+        if !out.is_empty() {
+            self.owing.push(conn);
         }
-        flow
+        Self::account(&mut self.engine, conn.index, slot, out.queued());
+        if Self::is_over_limit(&self.engine, conn.index, out) { Flow::Abort } else { flow }
     }
 
-    /// Work between requests: expiry, growth, freeing. At least one unit, at most about `time`.
-    pub fn background(&mut self, time: Duration) {
-        let now = Instant::now();
-        let mut sweep = false;
-        if now >= self.cron_due {
-            let hz = self.engine.config.hz.max(1);
-            self.cron_due = now + Duration::from_secs(1) / hz;
+    /// Work between requests: expiry, growth, freeing. At least one unit, at most a fifth of a loaded worker, within bounds.
+    pub fn background(&mut self) {
+        self.now_ns = self.watch.now_ns();
+        let cron = self.now_ns >= self.cron_due_ns;
+        if cron {
+            self.engine.clock.refresh();
+            self.cron_due_ns = self.now_ns + 1_000_000_000 / u64::from(self.engine.config.hz.max(1));
             self.cron();
-            sweep = true;
         }
-        let until = now + time;
         let now_ms = self.engine.clock.unix_ms();
-        self.background_due = self.engine.shard.background(now_ms, sweep, || Instant::now() < until);
-        let used = self.engine.used_bytes();
-        self.engine.stats.used_bytes_peak = self.engine.stats.used_bytes_peak.max(used);
+        let slice_ns = (self.now_ns.saturating_sub(self.woken_ns) / 4).clamp(BACKGROUND_MIN_NS, BACKGROUND_MAX_NS);
+        let until_ns = self.now_ns + slice_ns;
+        let (watch, now_ns) = (&self.watch, &mut self.now_ns);
+        let mut worked = false;
+        self.background_due = self.engine.shard.background(now_ms, cron, || {
+            worked = true;
+            *now_ns = watch.now_ns();
+            *now_ns < until_ns
+        });
+        if worked || cron {
+            let used = self.engine.used_bytes();
+            self.engine.stats.used_bytes_peak = self.engine.stats.used_bytes_peak.max(used);
+        }
     }
 
-    /// Some times a second: clients that idle too long.
+    /// Some times a second: rates for INFO, clients that idle too long.
     fn cron(&mut self) {
+        let stats = &mut self.engine.stats;
+        let counts = [stats.commands, stats.input_bytes, stats.output_bytes];
+        if self.rates.sample(self.woken_ns, counts) {
+            stats.per_second = self.rates.per_second();
+            stats.query_bytes_max.tick();
+            stats.out_bytes_max.tick();
+        }
         let timeout_ms = u64::from(self.engine.config.timeout_s) * 1000;
         if timeout_ms == 0 {
             return;
@@ -211,6 +346,12 @@ impl State {
     }
 }
 
+/// Whether a peer is of this machine, for protected mode.
+fn is_local(peer: &Peer) -> bool {
+    let address = peer.remote.parse::<std::net::SocketAddr>();
+    peer.unix || address.is_ok_and(|address| address.ip().to_canonical().is_loopback())
+}
+
 impl Handler for State {
     fn woken(&mut self) {
         self.wake();
@@ -222,6 +363,7 @@ impl Handler for State {
         let full = engine.clients.len() >= engine.config.maxclients as usize;
         let now_ms = engine.clock.unix_ms();
         let locked = !engine.config.requirepass.is_empty();
+        let denied = engine.config.protected_mode && !locked && !is_local(&peer);
         engine.clients.insert(conn.index, |id| {
             let mut client = Client::new(id, now_ms, &peer.remote, &peer.local, peer.fd, peer.unix);
             if locked {
@@ -229,10 +371,14 @@ impl Handler for State {
             }
             client
         });
-        self.sessions.insert(conn.index, Slot { session: Session::default(), generation: conn.generation });
-        if full {
+        self.sessions.insert(
+            conn.index,
+            Slot { session: Session::default(), generation: conn.generation, queued: false, accounted: false },
+        );
+        if full || denied {
             engine.stats.rejected_connections += 1;
-            crate::proto::reply::Reply::new(out, false).error(errors::MAX_CLIENTS);
+            let text = if full { errors::MAX_CLIENTS } else { errors::PROTECTED_MODE };
+            crate::proto::reply::Reply::new(out, false).error(text);
             return Flow::Finish;
         }
         engine.stats.connections += 1;
@@ -247,6 +393,9 @@ impl Handler for State {
         self.engine.clients.get_mut(conn.index).last_input_unix_ms = self.engine.clock.unix_ms();
         self.arena.reset();
         let flow = slot.session.data(&mut self.engine, conn.index, &self.arena, bytes, out);
+        if flow == Flow::Read && !slot.accounted && out.queued() < ACCOUNT_MIN_BYTES && slot.session.is_idle() {
+            return flow;
+        }
         self.after_input(conn, flow, out)
     }
 
@@ -268,19 +417,27 @@ impl Handler for State {
     }
 
     fn sent(&mut self, conn: ConnId, _queued: usize, out: &mut Out) {
-        let Some(slot) = self.sessions.get(conn.index) else { return };
-        if out.queued() < crate::cmd::many::OUT_HIGH_BYTES / 4 && (slot.session.is_full() || slot.session.is_suspended()) {
-            self.ready.push_back(conn);
+        if out.queued() < OUT_LOW_BYTES {
+            self.make_ready(conn);
         }
-        Self::account(&mut self.engine, conn.index, &slot.session, out);
+        let Some(slot) = self.sessions.get_mut(conn.index) else { return };
+        // Who takes output is not idle.
+        self.engine.clients.get_mut(conn.index).last_input_unix_ms = self.engine.clock.unix_ms();
+        Self::account(&mut self.engine, conn.index, slot, out.queued());
     }
 
     fn closed(&mut self, conn: ConnId, _why: Why) {
         if let Some(slot) = self.sessions.remove(conn.index) {
             let client = self.engine.clients.get(conn.index);
+            let database = client.database;
             self.engine.stats.clients_bytes -= u64::from(client.query_bytes) + u64::from(client.out_bytes);
+            self.engine.stats.suspended_clients -= u64::from(client.suspended);
             self.engine.clients.remove(conn.index);
-            slot.session.close(&mut self.engine);
+            if let Some(task) = slot.session.close(&mut self.engine) {
+                let bytes = task.bytes() as u64;
+                self.engine.stats.clients_bytes += bytes;
+                self.orphans.push_back(Orphan { task, database, bytes });
+            }
         }
     }
 
@@ -297,6 +454,7 @@ impl Handler for State {
 
     #[inline]
     fn turn_over(&mut self) -> bool {
-        self.woken.elapsed() > DISPATCH_MAX
+        self.looks += 1;
+        self.looks.is_multiple_of(DISPATCH_LOOK) && self.watch.now_ns().saturating_sub(self.woken_ns) > DISPATCH_MAX_NS
     }
 }

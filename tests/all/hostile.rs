@@ -190,7 +190,8 @@ fn replies_that_nobody_reads() {
         let written = write_until_refused(&mut deaf, &mut c, &asked);
         if !server.is_redis() {
             // 300 MB or 1 GB of answers would be due. Redis keeps them all; here the server stops reading instead.
-            assert!(written < asked.len(), "{key}: the server has read everything");
+            // The short requests for large values all fit into what the kernel buffers.
+            assert!(key == "large" || written < asked.len(), "{key}: the server has read everything");
             let grown = server.resident_bytes().saturating_sub(resident);
             assert!(grown < 32 * MB, "{key}: a client that does not read took {grown} bytes");
             assert!(c.info_number("used_memory") < memory + 32 * MB);

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use dolmen_slab::{BlobId, BlobRef, Config, SEGMENT_BYTES, Slab};
 use proptest::prelude::*;
 
-use crate::model::Choices;
+use crate::model::{Choices, programs};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -73,7 +73,7 @@ fn assert_ref(reference: &BlobRef, expected: &[u8]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(programs())]
 
     #[test]
     fn programs_agree_with_vectors(ops in ops()) {
@@ -227,7 +227,7 @@ fn a_hint_is_met_exactly_and_growth_stays_in_proportion() {
         slab.blob_release(id);
     }
     let id = slab.blob_new(0).unwrap();
-    for step in 0..40_000u32 {
+    for step in 0..10_000u32 {
         slab.blob_append(id, &step.to_le_bytes().repeat(16)).unwrap();
         let (len, held) = (slab.blob_len(id), usize::try_from(slab.blob_bytes(id)).unwrap());
         assert!(held <= len + len * 6 / 10 + 2 * 16384, "{len}: {held}");
@@ -259,7 +259,8 @@ fn overwriting_a_blob_again_and_again_faults_no_page() {
     for round in 10..1000 {
         overwrite(&mut slab, round);
     }
-    assert!(page_faults() - faults < 50, "{} page faults", page_faults() - faults);
+    // Writing to fresh memory would fault 16 times a round. (Sanitizers and the kernel's own work cause a few.)
+    assert!(page_faults() - faults < 990, "{} page faults in 990 rounds", page_faults() - faults);
     assert_eq!(slab.resident_estimate_bytes(), resident);
     assert!(resident <= 4 * 65_536);
 }
@@ -299,8 +300,10 @@ fn threads_read_while_the_owner_appends_overwrites_and_frees() {
                 for (reference, byte) in receiver {
                     let copy = reference.clone();
                     drop(reference);
+                    let expected = vec![byte; SEGMENT_BYTES];
                     for index in 0..copy.segments() {
-                        assert!(copy.segment(index).iter().all(|&found| found == byte));
+                        let found = copy.segment(index);
+                        assert!(found == &expected[..found.len()]);
                     }
                     seen += copy.len();
                 }
@@ -311,7 +314,7 @@ fn threads_read_while_the_owner_appends_overwrites_and_frees() {
         .unzip();
     let mut blobs: Vec<(BlobId, u8)> = Vec::new();
     let mut sent = 0;
-    for step in 0..2000 {
+    for step in 0..1000 {
         let byte = u8::try_from(step % 251).unwrap();
         if blobs.len() < 8 {
             let len = 20_000 + choices.below(400_000);
@@ -344,6 +347,43 @@ fn threads_read_while_the_owner_appends_overwrites_and_frees() {
     let seen: usize = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
     assert_eq!(seen, sent);
     blobs.into_iter().for_each(|(id, _)| slab.blob_release(id));
+    while slab.drain_frees(100) {}
+    assert_eq!(slab.used_bytes(), 0);
+}
+
+/// Without channels, so that ThreadSanitizer can judge it with a standard library that is not instrumented.
+#[test]
+fn the_last_reference_races_with_the_owner() {
+    let mut slab = Slab::new(Config::default()).unwrap();
+    let mut id = slab.blob_new(40_000).unwrap();
+    slab.blob_append(id, &[0; 40_000]).unwrap();
+    for round in 1..100u8 {
+        let readers = [(); 3].map(|()| {
+            let reference = slab.blob_ref(id);
+            std::thread::spawn(move || {
+                let first = reference.clone().segment(0)[0];
+                assert!(reference.segment(0) == &vec![first; reference.len()][..]);
+                first
+            })
+        });
+        match round % 3 {
+            0 => slab.blob_write_at(id, 0, &[round; 40_000]).unwrap(),
+            1 => {
+                slab.blob_release(id);
+                id = slab.blob_new(40_000).unwrap();
+                slab.blob_append(id, &[round; 40_000]).unwrap();
+            }
+            _ => {
+                // Reuses what readers have given back so far.
+                while slab.drain_frees(1) {}
+                slab.blob_write_at(id, 0, &[round; 40_000]).unwrap();
+            }
+        }
+        for reader in readers {
+            assert_eq!(reader.join().unwrap(), round - 1);
+        }
+    }
+    slab.blob_release(id);
     while slab.drain_frees(100) {}
     assert_eq!(slab.used_bytes(), 0);
 }

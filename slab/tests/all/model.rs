@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use dolmen_slab::{Handle, Kind, Slab};
+use proptest::test_runner::Config;
 
 /// A live chunk.
 #[derive(Clone, Copy, Debug)]
@@ -24,8 +25,9 @@ pub struct Model {
     next_seed: u64,
 }
 
-fn pattern(seed: u64, at: usize) -> u8 {
-    (seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (at % 8 * 8)).to_le_bytes()[0] ^ at.to_le_bytes()[0]
+/// What a chunk holds: a word that no other chunk holds, repeated.
+fn pattern(seed: u64) -> [u8; 8] {
+    seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes()
 }
 
 impl Model {
@@ -50,9 +52,8 @@ impl Model {
         self.order.push(handle);
         // SAFETY: the chunk was just allocated with at least that many bytes.
         unsafe { std::slice::from_raw_parts_mut(self.slab.ptr(handle).as_ptr(), bytes) }
-            .iter_mut()
-            .enumerate()
-            .for_each(|(at, byte)| *byte = pattern(seed, at));
+            .chunks_mut(8)
+            .for_each(|part| part.copy_from_slice(&pattern(seed)[..part.len()]));
         true
     }
 
@@ -60,7 +61,8 @@ impl Model {
         let Chunk { bytes, seed, .. } = self.live[&handle];
         // SAFETY: live, filled by `alloc` or `relocate`.
         let contents = unsafe { std::slice::from_raw_parts(self.slab.ptr(handle).as_ptr(), bytes) };
-        assert!(contents.iter().enumerate().all(|(at, &byte)| byte == pattern(seed, at)), "contents of {handle:?}");
+        let pattern = pattern(seed);
+        assert!(contents.chunks(8).all(|part| part == &pattern[..part.len()]), "contents of {handle:?}");
     }
 
     /// Frees the chunk at an index of `order`.
@@ -78,7 +80,6 @@ impl Model {
         let mut victims = 0;
         while let Some(mut victim) = self.slab.pick_victim() {
             victims += 1;
-            let mut moved = HashMap::new();
             while let Some((old, class_bytes)) = self.slab.next_live(&mut victim) {
                 let chunk = self.live[&old];
                 assert_eq!((chunk.kind, Slab::class_bytes(chunk.bytes)), (Kind::Item, class_bytes));
@@ -96,21 +97,20 @@ impl Model {
                 }
                 self.live.insert(new, chunk);
                 self.places.insert(new.bits(), new.bits() + u32::try_from(class_bytes / 8).unwrap());
-                moved.insert(old, new);
             }
             self.slab.finish(victim);
-            for handle in &mut self.order {
-                if let Some(&new) = moved.get(handle) {
-                    *handle = new;
-                }
-            }
         }
+        self.order = self.places.keys().map(|&start| Handle::from_bits(start)).collect();
         victims
     }
 
     /// Compares contents and statistics with the model.
     pub fn check_all(&self) {
         self.live.keys().for_each(|&handle| self.check(handle));
+        self.check_stats();
+    }
+
+    pub fn check_stats(&self) {
         let used_bytes: usize = self.live.values().map(|chunk| Slab::class_bytes(chunk.bytes)).sum();
         assert_eq!(self.slab.used_bytes(), used_bytes as u64);
         let mut classes = HashMap::<(usize, bool), usize>::new();
@@ -137,6 +137,11 @@ pub fn resident_bytes(slab: &Slab, last: Handle) -> u64 {
     let result = unsafe { libc::mincore(slab.ptr(Handle::NULL).as_ptr().cast(), bytes, pages.as_mut_ptr()) };
     assert_eq!(result, 0);
     pages.iter().map(|&page| u64::from(page & 1) * 4096).sum()
+}
+
+/// Programs a property test runs: few by default, as each is long. `PROPTEST_CASES` says otherwise (fewer under valgrind, more for a hunt).
+pub fn programs() -> Config {
+    if std::env::var_os("PROPTEST_CASES").is_some() { Config::default() } else { Config::with_cases(24) }
 }
 
 /// Spreads bits: a generator of choices for tests that need many.

@@ -1,10 +1,11 @@
 //! The epoll backend passes the conformance tests over loopback TCP and over a Unix socket, and does what only it does.
 use super::*;
-use crate::net::Checked;
 use crate::net::conformance::{self, ECHO, End, Rig, World, expected, frame};
-use nix::sys::socket::{getsockopt, setsockopt, sockopt};
+use crate::net::{Checked, Why};
+use nix::sys::socket::{Shutdown, getsockopt, setsockopt, shutdown, sockopt};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -60,14 +61,19 @@ fn world_on(config: EpollConfig, listen: &Listen, folder: Option<Folder>) -> Epo
     EpollWorld { net: Checked::new(net, high), address, clients: Vec::new(), _folder: folder }
 }
 
+/// A slow machine shall not look like a peer that lingers too long.
+fn config() -> EpollConfig {
+    EpollConfig { linger_ms: 3_600_000, ..EpollConfig::default() }
+}
+
 fn tcp_world() -> EpollWorld {
-    world_on(EpollConfig::default(), &loopback(), None)
+    world_on(config(), &loopback(), None)
 }
 
 fn unix_world(name: &str) -> EpollWorld {
     let folder = Folder::new(name);
     let path = folder.0.join("sock");
-    world_on(EpollConfig::default(), &unix(&path), Some(folder))
+    world_on(config(), &unix(&path), Some(folder))
 }
 
 fn tcp_address(address: &LocalAddr) -> SocketAddr {
@@ -193,8 +199,8 @@ fn random_programs() {
 fn random_programs_with_tight_limits() {
     for seed in 100..106 {
         let net = NetConfig { window_bytes: 512, out_high_bytes: 3000, out_low_bytes: 0 };
-        let config = EpollConfig { net, spin_us: 20 };
-        conformance::random_programs(&mut Rig::new(world_on(config, &loopback(), None)), seed);
+        let tight = EpollConfig { net, spin_us: 20, ..config() };
+        conformance::random_programs(&mut Rig::new(world_on(tight, &loopback(), None)), seed);
     }
 }
 
@@ -277,7 +283,7 @@ fn a_timeout_ends_the_wait() {
 
 #[test]
 fn accepted_sockets_inherit_the_options() {
-    let mut rig = Rig::new(world_on(EpollConfig::default(), &Listen { tcp_keepalive_s: 90, ..loopback() }, None));
+    let mut rig = Rig::new(world_on(config(), &Listen { tcp_keepalive_s: 90, ..loopback() }, None));
     let (_, first) = rig.client();
     rig.world.net().inner().set_tcp_keepalive_s(0).unwrap();
     let (_, second) = rig.client();
@@ -317,7 +323,7 @@ fn several_addresses_with_ports_of_their_own() {
 
 #[test]
 fn a_wildcard_knows_the_address_that_was_used() {
-    let mut rig = Rig::new(world_on(EpollConfig::default(), &Listen { bind: vec!["*".into()], ..loopback() }, None));
+    let mut rig = Rig::new(world_on(config(), &Listen { bind: vec!["*".into()], ..loopback() }, None));
     let port = tcp_address(&rig.world.address).port();
     rig.world.address = LocalAddr::Tcp(SocketAddr::from(([127, 0, 0, 3], port)));
     rig.client();
@@ -390,21 +396,24 @@ fn lingering_ends_when_the_peer_has_closed() {
 }
 
 #[test]
-fn lingering_ends_by_itself() {
+fn lingering_ends_when_it_is_too_much() {
     let mut rig = Rig::new(tcp_world());
     let (client, conn) = rig.client();
     let mut stream = Vec::new();
     frame(conformance::FINISH, 0, &mut stream);
-    // More than is thrown away.
-    stream.resize(20 << 20, 0);
+    stream.resize(2 * LINGER_BYTES + (16 << 20), 0);
     rig.world.send(client, &stream);
     rig.closes(conn);
-    rig.until("it was too much", |rig| rig.world.net().inner().connections() == 0);
-    // And one that says nothing, by time: `poll` wakes up for it by itself.
-    let (client, conn) = rig.client();
+    rig.until("the descriptor is closed", |rig| rig.world.net().inner().connections() == 0);
+    assert!(!rig.world.clients[client].outgoing.is_empty(), "not all of it was taken");
+}
+
+#[test]
+fn lingering_ends_in_time_and_poll_wakes_up_for_it() {
+    let mut rig = Rig::new(world_on(EpollConfig { linger_ms: 20, ..config() }, &loopback(), None));
+    let (_client, conn) = rig.client();
     rig.world.net().close(conn, Flow::Finish);
     rig.closes(conn);
-    assert_eq!(rig.world.end(client), Some(End::Eof));
     while rig.world.net().inner().connections() > 0 {
         rig.world.net.poll(&mut rig.tester, None).unwrap();
     }
@@ -449,4 +458,11 @@ fn without_descriptors_accepting_pauses() {
         .unwrap();
     let text = String::from_utf8_lossy(&run.stdout);
     assert!(run.status.success() && text.contains("all went well"), "{text}{}", String::from_utf8_lossy(&run.stderr));
+}
+
+#[test]
+fn a_backend_can_be_given_to_a_thread() {
+    fn is_send<T: Send>() {}
+    is_send::<Epoll>();
+    is_send::<Doorbell>();
 }

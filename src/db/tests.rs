@@ -1,0 +1,840 @@
+//! The keyspace against a map: programs of commands, time, background work and too little memory; then what programs do not reach by
+//! chance: many keys of one deadline, memory given back after a mass deletion, a clock that is set back.
+use super::item::{DEADLINE_MAX_MS, KEY_INLINE_MAX, value_inline_max};
+use super::view::Deadline;
+use super::*;
+use crate::base::int;
+use crate::base::rng::Rng;
+use dolmen_slab::{BlobRef, CHUNK_BYTES_MAX, Config, Kind};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+const START_MS: u64 = 1_750_000_000_123;
+const DATABASES: usize = 3;
+const MAX_BYTES: usize = 2 << 20;
+
+const ROOMY: Config = Config { reserve_bytes: 1 << 30, blob_reserve_bytes: 1 << 30, decay_ms: 1000 };
+/// Some spans and a few hundred extents: most programs run out of both.
+const TIGHT: Config = Config { reserve_bytes: 1 << 20, blob_reserve_bytes: 8 << 20, decay_ms: 1000 };
+
+/// Bytes that differ by seed, from the first to the last.
+fn text(seed: u64, len: usize) -> Vec<u8> {
+    let mut rng = Rng::seeded(seed);
+    let mut bytes: Vec<u8> = (0..len.div_ceil(8)).flat_map(|_| rng.next_u64().to_le_bytes()).collect();
+    bytes.truncate(len);
+    bytes
+}
+
+fn number(i: i64) -> Vec<u8> {
+    int::write_i64(&mut [0; 20], i).to_vec()
+}
+
+/// Key number `n`: the lengths that lie differently first, then short ones.
+fn name(n: u8) -> Vec<u8> {
+    let alike = |len: usize, last: u8| {
+        let mut key = text(4, len);
+        key[len - 1] = last;
+        key
+    };
+    match n {
+        0 => Vec::new(),
+        1 => b"k".to_vec(),
+        2 => text(2, 16),
+        3 => text(3, 255),
+        4 => text(5, KEY_INLINE_MAX),
+        5 => alike(KEY_INLINE_MAX + 1, 0),
+        6 => alike(KEY_INLINE_MAX + 1, 1),
+        7 => alike(100 << 10, 0),
+        8 => alike(100 << 10, 1),
+        _ => format!("key:{n}{}", "x".repeat(usize::from(n) % 40)).into_bytes(),
+    }
+}
+const NAMES: u8 = 40;
+
+#[derive(Clone, Debug)]
+enum Content {
+    Short(usize),
+    /// So far from the longest value that lies in the item.
+    Edge(i8),
+    Long(usize),
+    Number(i64),
+    Int(i64),
+    Blob(usize),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum When {
+    None,
+    Keep,
+    /// After now (or before), in milliseconds.
+    In(i64),
+    Last,
+}
+
+/// A command of a batch.
+#[derive(Clone, Copy, Debug)]
+enum Short {
+    Set(usize),
+    Read,
+    Remove,
+    Flush,
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Set(usize, u8, Content, When),
+    /// So many short keys from a number on.
+    Fill(usize, u32, u32, When),
+    /// Deletes those whose number is divisible.
+    Thin(usize, u32, u32, u32),
+    Read(usize, u8),
+    Hold(usize, u8),
+    LetGo,
+    /// Writes over a value of the same length, if the key has one and no deadline.
+    Alike(usize, u8),
+    /// Commands on short keys, all found out before the first of them runs.
+    Batch(usize, Vec<(u32, Short)>),
+    Add(usize, u8, i64),
+    Append(usize, u8, usize),
+    Remove(usize, u8),
+    SetDeadline(usize, u8, When),
+    Exists(usize, u8),
+    Scan(usize),
+    Random(usize, u64),
+    Flush(usize),
+    FlushAll,
+    Wait(u64),
+    Background(u32, bool),
+    Settle,
+}
+
+fn content() -> impl Strategy<Value = Content> {
+    prop_oneof![
+        4 => (0usize..70).prop_map(Content::Short),
+        2 => prop_oneof![Just(240), Just(256), Just(257), Just(1000), Just(5000), Just(8192)].prop_map(Content::Short),
+        2 => (-12i8..=12).prop_map(Content::Edge),
+        1 => (CHUNK_BYTES_MAX - 40..60_000).prop_map(Content::Long),
+        1 => prop_oneof![Just(262_143usize), Just(262_144), Just(262_145), Just(1_300_000)].prop_map(Content::Long),
+        2 => prop_oneof![Just(i64::MIN), Just(i64::MAX), -100..100i64, any::<i64>()].prop_map(Content::Number),
+        2 => prop_oneof![Just(i64::MIN), Just(i64::MAX), -100..100i64, any::<i64>()].prop_map(Content::Int),
+        1 => prop_oneof![0usize..100, 10_000usize..50_000].prop_map(Content::Blob),
+    ]
+}
+
+fn when() -> impl Strategy<Value = When> {
+    prop_oneof![
+        3 => Just(When::None),
+        2 => Just(When::Keep),
+        1 => (-1000..=0i64).prop_map(When::In),
+        3 => (1..100i64).prop_map(When::In),
+        2 => (100..20_000i64).prop_map(When::In),
+        1 => (1i64 << 20..1 << 42).prop_map(When::In),
+        1 => Just(When::Last),
+    ]
+}
+
+fn short() -> impl Strategy<Value = Short> {
+    prop_oneof![
+        60 => (0usize..30).prop_map(Short::Set),
+        20 => Just(Short::Read),
+        20 => Just(Short::Remove),
+        1 => Just(Short::Flush),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let at = || (0..DATABASES, 0..NAMES);
+    prop_oneof![
+        12 => (at(), content(), when()).prop_map(|((d, n), c, w)| Step::Set(d, n, c, w)),
+        1 => (0..DATABASES, 0..3000u32, 1..400u32, when()).prop_map(|(d, from, n, w)| Step::Fill(d, from, n, w)),
+        1 => (0..DATABASES, 0..3000u32, 1..1500u32, 1..4u32).prop_map(|(d, from, n, by)| Step::Thin(d, from, n, by)),
+        4 => at().prop_map(|(d, n)| Step::Read(d, n)),
+        2 => at().prop_map(|(d, n)| Step::Hold(d, n)),
+        1 => Just(Step::LetGo),
+        2 => at().prop_map(|(d, n)| Step::Alike(d, n)),
+        2 => (0..DATABASES, proptest::collection::vec((0..3000u32, short()), 1..200)).prop_map(|(d, b)| Step::Batch(d, b)),
+        4 => (at(), prop_oneof![-3..3i64, any::<i64>()]).prop_map(|((d, n), by)| Step::Add(d, n, by)),
+        4 => (at(), prop_oneof![0usize..40, 4000usize..20_000]).prop_map(|((d, n), len)| Step::Append(d, n, len)),
+        3 => at().prop_map(|(d, n)| Step::Remove(d, n)),
+        3 => (at(), when()).prop_map(|((d, n), w)| Step::SetDeadline(d, n, w)),
+        1 => at().prop_map(|(d, n)| Step::Exists(d, n)),
+        1 => (0..DATABASES).prop_map(Step::Scan),
+        1 => (0..DATABASES, any::<u64>()).prop_map(|(d, seed)| Step::Random(d, seed)),
+        1 => (0..DATABASES).prop_map(Step::Flush),
+        1 => Just(Step::FlushAll),
+        4 => prop_oneof![0..20u64, 20..5000u64, Just(3_600_000), Just(30 * 86_400_000), Just(1 << 37)].prop_map(Step::Wait),
+        4 => (1..20u32, any::<bool>()).prop_map(|(units, sweep)| Step::Background(units, sweep)),
+        1 => Just(Step::Settle),
+    ]
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    value: Vec<u8>,
+    deadline_ms: Option<u64>,
+}
+
+/// A shard and what it should hold. The map knows the keys that are alive; one that has expired may still be in the shard, so lengths
+/// are checked by what was ever created and what became of it.
+struct World {
+    shard: Shard,
+    model: Vec<BTreeMap<Vec<u8>, Entry>>,
+    now_ms: u64,
+    created: u64,
+    deleted: u64,
+    hits: u64,
+    misses: u64,
+    held: Vec<(BlobRef, Vec<u8>)>,
+    seeds: u64,
+    /// Operations that found no memory.
+    refused: u64,
+}
+
+impl World {
+    fn new(config: Config) -> World {
+        World {
+            shard: Shard::new(DATABASES, 99, config).unwrap(),
+            model: vec![BTreeMap::new(); DATABASES],
+            now_ms: START_MS,
+            created: 0,
+            deleted: 0,
+            hits: 0,
+            misses: 0,
+            held: Vec::new(),
+            seeds: 1000,
+            refused: 0,
+        }
+    }
+
+    fn db(&mut self, d: usize) -> Db<'_> {
+        self.shard.db(d, self.now_ms)
+    }
+
+    /// A key as the pipeline makes it every other time, and as a command makes it for its further keys.
+    fn key<'k>(&mut self, d: usize, bytes: &'k [u8]) -> Key<'k> {
+        self.seeds += 1;
+        if self.seeds.is_multiple_of(2) { self.shard.key(bytes) } else { self.shard.locator(d).key(bytes) }
+    }
+
+    fn text(&mut self, len: usize) -> Vec<u8> {
+        self.seeds += 1;
+        text(self.seeds, len)
+    }
+
+    fn at(&self, when: When) -> Option<u64> {
+        match when {
+            When::None | When::Keep => None,
+            When::In(ms) => Some(self.now_ms.saturating_add_signed(ms).min(DEADLINE_MAX_MS)),
+            When::Last => Some(DEADLINE_MAX_MS),
+        }
+    }
+
+    /// What is written becomes the truth, if it is alive at all.
+    fn put(&mut self, d: usize, key: Vec<u8>, value: Vec<u8>, deadline_ms: Option<u64>) {
+        if deadline_ms.is_some_and(|at| at <= self.now_ms) {
+            self.model[d].remove(&key);
+        } else {
+            self.model[d].insert(key, Entry { value, deadline_ms });
+        }
+    }
+
+    fn set(&mut self, d: usize, key: &[u8], content: &Content, when: When) {
+        let edge = value_inline_max(key.len());
+        let value = match *content {
+            Content::Short(len) | Content::Long(len) | Content::Blob(len) => self.text(len),
+            Content::Edge(by) => self.text(edge.saturating_add_signed(by.into())),
+            Content::Number(i) | Content::Int(i) => number(i),
+        };
+        let deadline = match when {
+            When::None => Deadline::None,
+            When::Keep => Deadline::Keep,
+            _ => Deadline::At(self.at(when).unwrap()),
+        };
+        let new = match *content {
+            Content::Int(i) => NewValue::Int(i),
+            Content::Blob(_) => {
+                let Ok(blob) = self.shard.blob_new(value.len()) else { return };
+                if self.shard.blob_append(blob, &value).is_err() {
+                    return self.shard.blob_release(blob);
+                }
+                NewValue::Blob(blob)
+            }
+            _ => NewValue::Raw(&value),
+        };
+        let used = self.shard.used_bytes();
+        let placed = self.key(d, key);
+        match self.db(d).set_string(placed, new, deadline) {
+            Ok(()) => {
+                let before = self.model[d].get(key);
+                self.created += u64::from(before.is_none());
+                let kept = before.and_then(|e| e.deadline_ms);
+                let deadline_ms = if matches!(when, When::Keep) { kept } else { self.at(when) };
+                self.put(d, key.to_vec(), value, deadline_ms);
+            }
+            Err(e) => self.failed(e, used, 0),
+        }
+    }
+
+    /// An operation has failed for want of memory: it left nothing behind but, perhaps, an entry of the wheel, and a longer last extent.
+    fn failed(&mut self, e: DbError, used_before: u64, slack: u64) {
+        assert_eq!(e, DbError::OutOfMemory);
+        self.refused += 1;
+        // What was begun and given up may be waiting for the background.
+        while self.shard.slab.drain_frees(usize::MAX) {}
+        let used = self.shard.used_bytes();
+        assert!(used <= used_before + 64 + slack, "{used_before} bytes in use, {used} after a refusal");
+    }
+
+    fn bytes_of(&self, value: Value<'_>) -> Vec<u8> {
+        let slab = self.shard.slab();
+        match value {
+            Value::Raw(bytes) => bytes.to_vec(),
+            Value::Int(i) => number(i),
+            Value::Blob(id) => (0..slab.blob_segments(id)).flat_map(|i| slab.blob_segment(id, i).to_vec()).collect(),
+        }
+    }
+
+    fn read(&mut self, d: usize, key: &[u8], counted: bool) -> Option<Vec<u8>> {
+        let key = self.key(d, key);
+        let mut db = self.shard.db(d, self.now_ms);
+        let value = if counted { db.read_string(key) } else { db.string_for_write(key) }.unwrap()?;
+        // The borrow of the value ends here; its bytes stay, since nothing is changed.
+        let value = match value {
+            Value::Raw(bytes) => return Some(bytes.to_vec()),
+            Value::Int(i) => Value::Int(i),
+            Value::Blob(id) => Value::Blob(id),
+        };
+        let bytes = self.bytes_of(value);
+        let db = self.shard.db(d, self.now_ms);
+        assert_eq!(db.value_len(&value), bytes.len());
+        assert!(db.copy_value(&value) == bytes);
+        Some(bytes)
+    }
+
+    fn count_read(&mut self, found: bool) {
+        *(if found { &mut self.hits } else { &mut self.misses }) += 1;
+    }
+
+    fn step(&mut self, step: &Step) {
+        match *step {
+            Step::Set(d, n, ref content, when) => self.set(d, &name(n), content, when),
+            Step::Fill(d, from, n, when) => {
+                for i in from..from + n {
+                    self.set(d, format!("fill:{i:011}").as_bytes(), &Content::Short(i as usize % 24), when);
+                }
+            }
+            Step::Thin(d, from, n, by) => {
+                for i in (from..from + n).filter(|i| i.is_multiple_of(by)) {
+                    self.remove(d, format!("fill:{i:011}").as_bytes());
+                }
+            }
+            Step::Read(d, n) => {
+                let got = self.read(d, &name(n), true);
+                let want = self.model[d].get(&name(n)).map(|e| e.value.clone());
+                self.count_read(want.is_some());
+                assert!(got == want, "key {n}");
+            }
+            Step::Hold(d, n) => {
+                let mut db = self.shard.db(d, self.now_ms);
+                if let Ok(Some(Value::Blob(id))) = db.string_for_write(db.key(&name(n))) {
+                    let blob = db.blob_ref(id);
+                    self.held.push((blob, self.model[d][&name(n)].value.clone()));
+                }
+            }
+            Step::LetGo => drop(self.held.pop()),
+            Step::Alike(d, n) => {
+                let key = name(n);
+                let old = self.model[d].get(&key).cloned();
+                let value = self.text(old.as_ref().map_or(5, |e| e.value.len()));
+                let placed = self.key(d, &key);
+                if self.db(d).overwrite_alike(placed, &value) {
+                    assert!(old.is_some_and(|e| e.deadline_ms.is_none()));
+                    self.put(d, key, value, None);
+                }
+            }
+            Step::Batch(d, ref commands) => self.batch(d, commands),
+            Step::Add(d, n, by) => self.add(d, &name(n), by),
+            Step::Append(d, n, len) => self.append(d, &name(n), len),
+            Step::Remove(d, n) => self.remove(d, &name(n)),
+            Step::SetDeadline(d, n, when) => self.set_deadline(d, &name(n), self.at(when)),
+            Step::Exists(d, n) => {
+                let want = self.model[d].get(&name(n)).map(|e| e.deadline_ms);
+                let key = name(n);
+                let key = self.key(d, &key);
+                let mut db = self.db(d);
+                assert_eq!(db.exists(key), want.is_some());
+                assert_eq!(db.deadline_for_write(key), want);
+                assert_eq!(db.deadline_ms(key), want);
+                assert_eq!(db.type_of(key), want.map(|_| Type::String));
+                (0..3).for_each(|_| self.count_read(want.is_some()));
+            }
+            Step::Scan(d) => self.scan(d),
+            Step::Random(d, seed) => {
+                let dead = self.dead(d);
+                let mut rng = Rng::seeded(seed);
+                match self.db(d).random_key(|| rng.next_u64()) {
+                    Some(key) => assert!(self.model[d].contains_key(&key) || dead >= 100),
+                    None => assert!(self.model[d].is_empty()),
+                }
+            }
+            Step::Flush(d) => {
+                let len = self.db(d).len();
+                assert_eq!(self.db(d).flush(), len);
+                self.deleted += len as u64;
+                self.model[d].clear();
+            }
+            Step::FlushAll => {
+                let len = (0..DATABASES).map(|d| self.db(d).len()).sum::<usize>();
+                assert_eq!(self.shard.flush_all(), len);
+                self.deleted += len as u64;
+                self.model.iter_mut().for_each(BTreeMap::clear);
+            }
+            Step::Wait(ms) => self.advance(ms),
+            Step::Background(units, sweep) => {
+                let mut left = units;
+                self.shard.background(self.now_ms, sweep, || {
+                    left -= 1;
+                    left > 0
+                });
+            }
+            Step::Settle => self.settle(),
+        }
+        self.check();
+    }
+
+    fn batch(&mut self, d: usize, commands: &[(u32, Short)]) {
+        let names: Vec<_> = commands.iter().map(|(n, _)| format!("fill:{n:011}").into_bytes()).collect();
+        let keys: Vec<_> = names.iter().map(|name| self.shard.locator(d).key(name)).collect();
+        let value = self.text(30);
+        let mut db = self.shard.db(d, self.now_ms);
+        for (key, (_, command)) in keys.iter().zip(commands) {
+            let model = &mut self.model[d];
+            match *command {
+                Short::Set(len) => {
+                    if db.set_string(*key, NewValue::Raw(&value[..len]), Deadline::None).is_ok() {
+                        let entry = Entry { value: value[..len].to_vec(), deadline_ms: None };
+                        self.created += u64::from(model.insert(key.bytes.to_vec(), entry).is_none());
+                    }
+                }
+                Short::Read => {
+                    let got = db.string_for_write(*key).unwrap().map(|v| matches!(v, Value::Raw(_)));
+                    assert_eq!(got, model.get(key.bytes).map(|_| true));
+                }
+                Short::Remove => {
+                    let want = model.remove(key.bytes).is_some();
+                    assert_eq!(db.remove(*key), want);
+                    self.deleted += u64::from(want);
+                }
+                Short::Flush => {
+                    self.deleted += db.flush() as u64;
+                    model.clear();
+                }
+            }
+        }
+    }
+
+    fn advance(&mut self, ms: u64) {
+        self.now_ms = (self.now_ms + ms).min(DEADLINE_MAX_MS - 1000);
+        let now_ms = self.now_ms;
+        for model in &mut self.model {
+            model.retain(|_, e| e.deadline_ms.is_none_or(|at| at > now_ms));
+        }
+    }
+
+    fn add(&mut self, d: usize, key: &[u8], by: i64) {
+        let used = self.shard.used_bytes();
+        let old = self.model[d].get(key).cloned();
+        let want = match &old {
+            None => Ok(by),
+            Some(e) => match int::parse_i64(&e.value) {
+                None => Err(DbError::NotAnInteger),
+                Some(i) => i.checked_add(by).ok_or(DbError::Overflow),
+            },
+        };
+        let placed = self.key(d, key);
+        let got = self.db(d).add_int(placed, by);
+        if got == Err(DbError::OutOfMemory) {
+            return self.failed(DbError::OutOfMemory, used, 0);
+        }
+        assert_eq!(got, want);
+        if let Ok(sum) = got {
+            self.created += u64::from(old.is_none());
+            self.put(d, key.to_vec(), number(sum), old.and_then(|e| e.deadline_ms));
+        }
+    }
+
+    fn append(&mut self, d: usize, key: &[u8], len: usize) {
+        let tail = self.text(len);
+        let used = self.shard.used_bytes();
+        let old = self.model[d].get(key).cloned();
+        let mut value = old.as_ref().map_or(Vec::new(), |e| e.value.clone());
+        value.extend_from_slice(&tail);
+        let placed = self.key(d, key);
+        match self.db(d).append(placed, &tail, MAX_BYTES) {
+            Ok(len) => {
+                assert_eq!(len, value.len());
+                self.created += u64::from(old.is_none());
+                self.put(d, key.to_vec(), value, old.and_then(|e| e.deadline_ms));
+            }
+            Err(DbError::TooLong) => assert!(value.len() > MAX_BYTES),
+            Err(e) => self.failed(e, used, 256 << 10),
+        }
+    }
+
+    fn remove(&mut self, d: usize, key: &[u8]) {
+        let want = self.model[d].remove(key).is_some();
+        let placed = self.key(d, key);
+        assert_eq!(self.db(d).remove(placed), want);
+        self.deleted += u64::from(want);
+    }
+
+    fn set_deadline(&mut self, d: usize, key: &[u8], deadline_ms: Option<u64>) {
+        let used = self.shard.used_bytes();
+        let placed = self.key(d, key);
+        match self.db(d).set_deadline(placed, deadline_ms) {
+            Ok(found) => {
+                assert_eq!(found, self.model[d].contains_key(key));
+                if let Some(e) = self.model[d].remove(key) {
+                    self.put(d, key.to_vec(), e.value, deadline_ms);
+                }
+            }
+            Err(e) => self.failed(e, used, 0),
+        }
+    }
+
+    fn scan(&mut self, d: usize) {
+        let mut names = Vec::new();
+        let mut cursor = 0;
+        loop {
+            cursor = self.db(d).scan(cursor, |slab, item| {
+                let mut name = Vec::new();
+                item.append_key(slab, &mut name);
+                assert_eq!(item.key_len(slab), name.len());
+                names.push(name);
+            });
+            if cursor == 0 {
+                break;
+            }
+        }
+        names.sort();
+        assert!(names.iter().eq(self.model[d].keys()), "the walk saw {} keys", names.len());
+    }
+
+    /// Keys that have expired and are still there.
+    fn dead(&self, d: usize) -> u64 {
+        let len = self.shard.databases()[d].len();
+        assert!(len >= self.model[d].len(), "keys are lost");
+        (len - self.model[d].len()) as u64
+    }
+
+    fn check(&self) {
+        let mut len = 0;
+        for d in 0..DATABASES {
+            let with_deadline = self.model[d].values().filter(|e| e.deadline_ms.is_some()).count() as u64;
+            assert_eq!(self.shard.databases()[d].expires(), with_deadline + self.dead(d));
+            len += self.shard.databases()[d].len() as u64;
+        }
+        let stats = self.shard.stats;
+        assert_eq!(len + stats.expired + self.deleted, self.created, "expired {}", stats.expired);
+        assert_eq!((stats.hits, stats.misses), (self.hits, self.misses));
+        for (blob, bytes) in &self.held {
+            assert_eq!(blob.len(), bytes.len());
+            let mut rest = &bytes[..];
+            for i in 0..blob.segments() {
+                rest = rest.strip_prefix(blob.segment(i)).expect("a held value has changed");
+            }
+        }
+    }
+
+    fn work_off(&mut self) {
+        let mut left = 10_000_000;
+        let more = self.shard.background(self.now_ms, true, || {
+            left -= 1;
+            left > 0
+        });
+        assert!(!more, "background work without end");
+    }
+
+    /// All that is due is done: what has expired is gone.
+    fn settle(&mut self) {
+        let tick_ms = wheel::TICK_MS;
+        self.advance(tick_ms - self.now_ms % tick_ms);
+        self.work_off();
+        for d in 0..DATABASES {
+            assert_eq!(self.dead(d), 0, "not expired on time");
+        }
+        assert_eq!(self.shard.lazy_pending(), 0);
+        assert!(self.shard.is_drained(self.shard.flush_mark()));
+    }
+
+    /// Everything is as it should be; then all of it goes, and nothing stays behind.
+    fn finish(mut self) {
+        self.settle();
+        self.check();
+        for d in 0..DATABASES {
+            for (key, entry) in self.model[d].clone() {
+                assert!(self.read(d, &key, false) == Some(entry.value), "key of {} bytes", key.len());
+                let mut db = self.db(d);
+                assert_eq!(db.deadline_for_write(db.key(&key)), Some(entry.deadline_ms));
+            }
+            self.scan(d);
+        }
+        self.step(&Step::FlushAll);
+        self.work_off();
+        self.check();
+        self.held.clear();
+        self.work_off();
+        let slab = self.shard.slab();
+        assert_eq!(slab.blob_stats().blobs, 0, "blobs nobody owns");
+        assert_eq!(live_items(slab), 0, "items that no table names");
+        assert_eq!((slab.used_bytes(), self.shard.overhead_bytes()), (0, 0));
+    }
+}
+
+fn live_items(slab: &Slab) -> usize {
+    slab.class_stats().filter(|c| c.kind == Kind::Item).map(|c| c.live_chunks).sum()
+}
+
+fn run(config: Config, steps: &[Step]) {
+    let mut world = World::new(config);
+    for step in steps {
+        world.step(step);
+    }
+    world.finish();
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn programs(steps in proptest::collection::vec(step(), 1..150)) {
+        run(ROOMY, &steps);
+    }
+
+    /// Whatever is refused changes nothing and leaks nothing.
+    #[test]
+    fn programs_short_of_memory(steps in proptest::collection::vec(step(), 1..150)) {
+        run(TIGHT, &steps);
+    }
+}
+
+/// With every class of chunks and all blob memory used up, each operation on each kind of item either needs no memory or is refused
+/// as a whole.
+#[test]
+fn without_any_memory_everything_stays_as_it_is() {
+    let contents = [
+        Content::Short(0),
+        Content::Short(20),
+        Content::Number(77),
+        Content::Int(-5),
+        Content::Edge(0),
+        Content::Edge(1),
+        Content::Blob(30_000),
+    ];
+    let whens = [When::None, When::Keep, When::In(0), When::In(5000), When::Last];
+    for before in &contents {
+        for deadline in [When::None, When::In(3000)] {
+            let mut world = World::new(TIGHT);
+            let names = [0, 1, 2, 4, 5];
+            for n in names {
+                world.set(0, &name(n), before, deadline);
+            }
+            assert_eq!(world.refused, 0);
+            let mut spare = 0;
+            for len in [30_000, 16_200, 9000, 4000, 1000, 300, 60, 20, 0] {
+                let refused = world.refused;
+                while world.refused == refused {
+                    spare += 1;
+                    let content = if len > CHUNK_BYTES_MAX { Content::Long(len) } else { Content::Short(len) };
+                    world.set(2, format!("spare:{spare}").as_bytes(), &content, When::None);
+                }
+            }
+            let mut refused = [0; 5];
+            for n in names {
+                let mut tried = |i: usize, world: &mut World, operation: &dyn Fn(&mut World)| {
+                    let before = world.refused;
+                    operation(world);
+                    world.check();
+                    let want = world.model[0].get(&name(n)).map(|e| e.value.clone());
+                    assert!(world.read(0, &name(n), false) == want);
+                    refused[i] += world.refused - before;
+                };
+                tried(2, &mut world, &|w| w.add(0, &name(n), 1));
+                for content in &contents {
+                    for when in whens.iter().filter(|when| !matches!(when, When::In(0))) {
+                        tried(0, &mut world, &|w| w.set(0, &name(n), content, *when));
+                    }
+                }
+                for len in [0, 1, 9, 3000, 20_000] {
+                    tried(1, &mut world, &|w| w.append(0, &name(n), len));
+                }
+                for at_ms in [None, Some(START_MS + 9000), None, Some(DEADLINE_MAX_MS)] {
+                    tried(3, &mut world, &|w| w.set_deadline(0, &name(n), at_ms));
+                }
+                tried(4, &mut world, &|w| w.set(1, &name(n), &contents[1], When::In(100)));
+            }
+            assert!(refused[0] > 0 && refused[1] > 0 && refused[4] > 0, "refused {refused:?}");
+            world.finish();
+        }
+    }
+}
+
+/// Keys that share a deadline share a code of the wheel, and with many keys some of them are neighbours in the table with the same
+/// tag: each must be found by its own entry all the same, when it fires as well as when it moves down a level.
+#[test]
+fn many_keys_of_one_deadline_all_go_on_time() {
+    const MANY: u32 = 40_000;
+    for wait_ms in [1000, 20_000, 10 * 60_000] {
+        let mut world = World::new(ROOMY);
+        let at_ms = START_MS + wait_ms;
+        for i in 0..MANY {
+            let mut db = world.db(0);
+            let key = format!("many:{i:011}");
+            db.set_string(db.key(key.as_bytes()), NewValue::Raw(b"v"), Deadline::At(at_ms)).unwrap();
+        }
+        while world.now_ms < at_ms - 1 {
+            world.now_ms = (world.now_ms + 500 + wait_ms / 100).min(at_ms - 1);
+            while world.shard.background(world.now_ms, false, || false) {}
+            assert_eq!(world.db(0).len(), MANY as usize, "early");
+        }
+        world.now_ms = at_ms + wheel::TICK_MS;
+        world.work_off();
+        assert_eq!((world.db(0).len(), world.shard.databases()[0].expires()), (0, 0), "after {wait_ms} ms");
+        assert_eq!(world.shard.stats.expired, u64::from(MANY));
+        world.created = MANY.into();
+        world.finish();
+    }
+}
+
+/// A key that is deleted, and one whose deadline is taken away and set again, leave entries; they do not pile up, and a purge leaves
+/// every key its own.
+#[test]
+fn stale_entries_are_dropped_and_no_key_is() {
+    let mut world = World::new(ROOMY);
+    for round in 0..20u64 {
+        for i in 0..2000u32 {
+            let mut db = world.db(0);
+            let key = format!("many:{i:011}");
+            let key = db.key(key.as_bytes());
+            db.set_string(key, NewValue::Raw(b"v"), Deadline::At(START_MS + 100_000 + round)).unwrap();
+            if i % 2 == 0 {
+                db.set_deadline(key, None).unwrap();
+                db.set_deadline(key, Some(START_MS + 50_000 + u64::from(i) % 100)).unwrap();
+            }
+            if round < 19 {
+                db.remove(key);
+            }
+        }
+        world.work_off();
+        let wheel = world.shard.databases[0].wheel.as_ref().unwrap();
+        let live = world.shard.databases[0].expires();
+        assert!(!wheel.is_stale(live), "{} entries for {live} keys", wheel.entries());
+    }
+    for (now_ms, len) in [(START_MS + 49_000, 2000), (START_MS + 51_000, 1000), (START_MS + 101_000, 0)] {
+        world.now_ms = now_ms;
+        world.work_off();
+        assert_eq!(world.db(0).len(), len);
+    }
+}
+
+/// After 90% of many small keys are deleted, their pages go back, and what was moved is whole: values, deadlines, the time they fire.
+#[test]
+fn evacuation_gives_memory_back_and_keeps_every_survivor() {
+    let mut world = World::new(ROOMY);
+    let mut rng = Rng::seeded(5);
+    let key_of = |i: u32| format!("key:{i:012}").into_bytes();
+    let value_of = |i: u32| text(u64::from(i), i as usize % 50);
+    let deadline_of = |i: u32| i.is_multiple_of(3).then(|| START_MS + 600_000 + u64::from(i % 1000));
+    let mut survivors = Vec::new();
+    for i in 0..200_000 {
+        let mut db = world.db((i % 2) as usize);
+        let deadline = deadline_of(i).map_or(Deadline::None, Deadline::At);
+        db.set_string(db.key(&key_of(i)), NewValue::Raw(&value_of(i)), deadline).unwrap();
+    }
+    for i in 0..200_000 {
+        if rng.below(10) == 0 {
+            survivors.push(i);
+        } else {
+            let mut db = world.db((i % 2) as usize);
+            assert!(db.remove(db.key(&key_of(i))));
+        }
+    }
+    for _ in 0..100 {
+        world.now_ms += 100;
+        while world.shard.background(world.now_ms, true, || false) {}
+    }
+    assert!(world.shard.stats.relocated > 0);
+    let slab = world.shard.slab();
+    let (used, resident) = (slab.used_bytes(), slab.resident_estimate_bytes());
+    assert!(resident <= used + used / 10 + (2 << 20), "{resident} resident for {used} in use");
+    for &i in &survivors {
+        let d = (i % 2) as usize;
+        assert!(world.read(d, &key_of(i), false) == Some(value_of(i)), "key {i}");
+        let mut db = world.db(d);
+        assert_eq!(db.deadline_for_write(db.key(&key_of(i))), Some(deadline_of(i)));
+    }
+    world.now_ms = START_MS + 602_000;
+    world.work_off();
+    let left = survivors.iter().filter(|&&i| deadline_of(i).is_none()).count();
+    assert_eq!(world.db(0).len() + world.db(1).len(), left, "deadlines that did not fire");
+    world.shard.flush_all();
+    world.work_off();
+    assert_eq!(world.shard.used_bytes(), 0);
+}
+
+/// A database that was emptied key by key still has a table; flushing gives it back as well.
+#[test]
+fn flush_of_a_database_that_has_just_become_empty() {
+    let mut world = World::new(ROOMY);
+    for i in 0..100u8 {
+        let mut db = world.db(0);
+        db.set_string(db.key(&[i]), NewValue::Raw(b"v"), Deadline::None).unwrap();
+    }
+    for i in 0..100u8 {
+        let mut db = world.db(0);
+        assert!(db.remove(db.key(&[i])));
+    }
+    assert_eq!(world.db(0).flush(), 0);
+    world.work_off();
+    assert_eq!(world.shard.used_bytes(), 0);
+}
+
+#[test]
+fn what_was_flushed_is_pending_until_it_is_freed() {
+    let mut world = World::new(ROOMY);
+    for i in 0..5000u32 {
+        let mut db = world.db(1);
+        db.set_string(db.key(&i.to_le_bytes()), NewValue::Int(1), Deadline::None).unwrap();
+    }
+    assert_eq!(world.db(1).flush(), 5000);
+    let mark = world.shard.flush_mark();
+    let mut before = 5000;
+    assert_eq!(world.shard.lazy_pending(), before);
+    while world.shard.background(START_MS, false, || false) {
+        assert!(world.shard.lazy_pending() < before || before == 0);
+        before = world.shard.lazy_pending();
+        assert_eq!(live_items(world.shard.slab()), before);
+    }
+    assert_eq!((world.shard.lazy_pending(), world.shard.used_bytes()), (0, 0));
+    assert!(world.shard.is_drained(mark));
+}
+
+/// While the clock stands before a deadline again, the key lives; afterwards it goes on time.
+#[test]
+fn a_clock_that_is_set_back_expires_nothing_early_and_nothing_late() {
+    let mut world = World::new(ROOMY);
+    for i in 0..1000u32 {
+        let mut db = world.db(0);
+        db.set_string(db.key(&i.to_le_bytes()), NewValue::Int(1), Deadline::At(START_MS + 1000)).unwrap();
+    }
+    for now_ms in [START_MS + 900, START_MS - 3_600_000, START_MS + 500, START_MS - 10, START_MS + 999] {
+        world.now_ms = now_ms;
+        world.work_off();
+        assert_eq!(world.db(0).len(), 1000);
+        let mut db = world.db(0);
+        assert!(db.exists(db.key(&7u32.to_le_bytes())));
+    }
+    world.now_ms = START_MS + 1000 + wheel::TICK_MS;
+    world.work_off();
+    assert_eq!(world.db(0).len(), 0);
+}
