@@ -145,7 +145,7 @@ impl State {
         stats.turns += 1;
         stats.turn_ns_total += ns;
         stats.turn_ns_max = stats.turn_ns_max.max(ns);
-        stats.backend_bytes = backend_bytes as u64;
+        stats.backend_bytes = (backend_bytes + self.sessions.bytes() + self.engine.clients.bytes()) as u64;
         stats.output_bytes = sent_bytes;
         self.awake = false;
     }
