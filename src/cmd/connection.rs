@@ -56,7 +56,7 @@ fn log_in(ctx: &mut Ctx<'_>, user: &[u8], password: &[u8]) -> Result<(), Failure
     Ok(())
 }
 
-/// AUTH [user] password
+/// `AUTH [user] password`
 pub fn auth(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     ctx.attempt(|ctx| {
         match args {

@@ -230,7 +230,8 @@ pub struct Stats {
     pub backend_bytes: u64,
 }
 
-/// All memory that the server accounts for: data with its structure, and clients.
+/// All memory that the server accounts for, but for what little of tables and wheels lies on the heap (`Shard::heap_bytes`): the slab, what
+/// clients hold, and what the backend holds for them.
 #[must_use]
 pub fn used_bytes(shard: &Shard, stats: &Stats) -> u64 {
     shard.used_bytes() + stats.clients_bytes + stats.backend_bytes

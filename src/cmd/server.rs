@@ -159,7 +159,7 @@ impl super::ctx::Task for Awake {
     }
 }
 
-/// SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]: ends the server without a reply. There is no persistence yet, so SAVE is refused
+/// `SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]`: ends the server without a reply. There is no persistence yet, so SAVE is refused
 /// rather than pretended.
 pub fn shutdown(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     let (mut save, mut nosave, mut now, mut force, mut abort) = (false, false, false, false, false);

@@ -1,12 +1,13 @@
 //! One batch of requests of one client.
 //!
 //! ```text
-//! while parsing   hash of the first key → prefetch its bucket
+//! while parsing   hash of the first key → its site, whose bucket is fetched
 //! then            items of the first dozen → prefetch (the buckets have arrived meanwhile)
 //! every dozen     items of the next dozen → prefetch
 //! each            checks → run → effects
 //! ```
-//! Prefetches are hints: running a command looks everything up again.
+//! Prefetches are hints. A command's lookup begins at its request's site as long as no segment of the table was rewritten since the batch
+//! began (`Table::epoch`), and anew otherwise.
 
 use super::Engine;
 use crate::base::out::Out;
@@ -158,9 +159,9 @@ impl Engine {
         End::All
     }
 
-    #[inline(never)]
     /// Runs a request that arrived in pieces. `blob`: the value that was received in place. A request of very many keys takes the carry
     /// along into its task; otherwise the caller clears it.
+    #[inline(never)]
     pub fn run_carried(
         &mut self,
         me: u32,

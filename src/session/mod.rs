@@ -23,7 +23,7 @@ use bumpalo::collections::Vec as ArenaVec;
 use dolmen_slab::BlobId;
 use parse::Stop;
 
-/// A value at least this long is received in place; what lies in an item is shorter.
+/// A value longer than this is received in place: it is too long for any item, and for a receive window.
 const SINK_MIN_BYTES: usize = 16 * 1024;
 
 /// What a connection is doing.
@@ -172,8 +172,8 @@ impl Session {
         }
     }
 
-    #[inline(never)]
     /// The state after a batch; `Some`: the window is not read on.
+    #[inline(never)]
     fn after_batch(
         &mut self,
         engine: &mut Engine,
@@ -211,8 +211,8 @@ impl Session {
         Some(Flow::Pause)
     }
 
-    #[inline(never)]
     /// Runs the complete request in the carry; `rest`: what follows it in the window.
+    #[inline(never)]
     fn run_carried(&mut self, engine: &mut Engine, me: u32, arena: &Bump, rest: &[u8], out: &mut Out) -> Option<Flow> {
         let sink = self.sink.take();
         if let Some(sink) = &sink
@@ -336,8 +336,8 @@ impl Session {
         }
     }
 
-    #[cold]
     /// Answers a protocol error; the connection closes behind it.
+    #[cold]
     fn refuse(&mut self, engine: &mut Engine, error: ProtocolError, out: &mut Out) -> Flow {
         engine.stats.error_replies += 1;
         crate::proto::reply::Reply::new(out, false).error_bytes(&error.text());

@@ -3,7 +3,8 @@
 //! ```text
 //! turn: poll (inputs → sessions → output) → suspended commands → flush (one send each) → background, in slices
 //! ```
-//! Every turn is bounded: dispatch of inputs ends after `DISPATCH_MAX`, suspended commands and background work get slices.
+//! Every turn is bounded: dispatch of inputs ends after `DISPATCH_MAX_NS` (as looked at between connections, at every `DISPATCH_LOOK`-th),
+//! suspended commands and background work get slices.
 mod rates;
 #[cfg(test)]
 mod sim_tests;
