@@ -257,7 +257,8 @@ fn narrow(n: usize) -> u32 {
     n as u32
 }
 
-/// What a command has changed becomes visible to the rest of the server here, and nowhere else.
+/// What a command has changed becomes visible to the rest of the server here (what the later steps of a task have changed, where they are
+/// called: `Session::go_on`, `Engine::step_orphan`).
 #[inline(always)]
 fn apply_effects(ctx: &mut Ctx<'_>) {
     ctx.stats.dirty += ctx.changed;
