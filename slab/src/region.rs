@@ -12,7 +12,6 @@ use std::num::NonZeroUsize;
 use std::ops::{Index, IndexMut};
 use std::os::raw::c_void;
 use std::ptr::NonNull;
-use std::sync::OnceLock;
 
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
 
@@ -20,12 +19,9 @@ use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, m
 pub(crate) const PAGE_BYTES: usize = 4096;
 
 fn system_page_bytes() -> usize {
-    static BYTES: OnceLock<usize> = OnceLock::new();
-    *BYTES.get_or_init(|| {
-        // SAFETY: sysconf reads no memory of ours.
-        let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-        usize::try_from(bytes).ok().filter(|bytes| bytes.is_power_of_two()).unwrap_or(PAGE_BYTES).max(PAGE_BYTES)
-    })
+    // SAFETY: sysconf reads no memory of ours.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    usize::try_from(bytes).ok().filter(|bytes| bytes.is_power_of_two()).unwrap_or(PAGE_BYTES).max(PAGE_BYTES)
 }
 
 /// A reserved range of addresses. Unmapped on drop.

@@ -67,10 +67,10 @@ impl Clock {
     /// end, and end at the same place in every run.
     pub fn simulated(ns: Arc<AtomicU64>, start_unix_ms: u64, look_ns: u64) -> Clock {
         let mut c = Clock {
-            refreshed_ns: 0,
-            refreshed_unix_ms: 0,
             unix_ms: 0,
             mono_ns: 0,
+            refreshed_ns: 0,
+            refreshed_unix_ms: 0,
             source: Source::Counter { ns, start_unix_ms, look_ns },
         };
         c.refresh();
@@ -121,12 +121,8 @@ impl Clock {
     /// wall clock is seen by the next `refresh`.
     #[inline]
     pub fn tick(&mut self) {
-        let Source::System { origin } = self.source else {
-            // As a look of a stopwatch, in a simulation.
-            self.stopwatch().now_ns();
-            return self.refresh();
-        };
-        let mono_ns = whole_ns(origin.elapsed());
+        let Source::System { origin } = self.source else { return self.refresh() };
+        let mono_ns = u64::try_from(origin.elapsed().as_nanos()).unwrap_or(u64::MAX);
         let since_ms = mono_ns.saturating_sub(self.refreshed_ns) / 1_000_000;
         self.mono_ns = self.mono_ns.max(mono_ns);
         self.unix_ms = self.unix_ms.max(self.refreshed_unix_ms.saturating_add(since_ms));

@@ -294,7 +294,7 @@ unsafe fn copy_small(from: &[u8], to: *mut u8) {
     let p = from.as_ptr();
     // SAFETY: every load lies inside `from` (the lengths are checked), every store inside `to`'s n bytes (caller).
     unsafe {
-        if n >= 8 && n <= 16 {
+        if (8..=16).contains(&n) {
             let a = p.cast::<u64>().read_unaligned();
             let b = p.add(n - 8).cast::<u64>().read_unaligned();
             to.cast::<u64>().write_unaligned(a);

@@ -82,6 +82,9 @@ fn names_are_unique_and_in_lower_case() {
 const DEFAULTS: &[(&str, &str, Mutability)] = &[
     ("port", "6379", Mutability::Mutable),
     ("bind", "127.0.0.1 -::1", Mutability::Mutable),
+    ("protected-mode", "yes", Mutability::Mutable),
+    ("daemonize", "no", Mutability::Immutable),
+    ("supervised", "no", Mutability::Immutable),
     ("unixsocket", "", Mutability::Immutable),
     ("unixsocketperm", "0", Mutability::Immutable),
     ("tcp-backlog", "511", Mutability::Immutable),

@@ -19,7 +19,6 @@ const EVACUATE_UNIT_BYTES: usize = 16 * 1024;
 /// What the wheel keeps of a key: the top half of its hash, by which the table finds the candidates again.
 #[inline(always)]
 #[must_use]
-#[expect(clippy::cast_possible_truncation, reason = "the upper half")]
 pub(super) fn prefix(hash: u64) -> u32 {
     (hash >> 32) as u32
 }
@@ -105,8 +104,8 @@ impl Shard {
             return more;
         }
         let purging = wheel.purge(slab, EXPIRE_UNIT, |slab, hash32, code, new_code| {
-            let Some((h, _, expiry)) = armed_item(table, slab, *seed, hash32, code) else { return false };
-            set_armed(slab, h, Expiry { armed: new_code, ..expiry });
+            let Some(item) = armed_item(table, slab, *seed, hash32, code) else { return false };
+            set_armed(slab, item, new_code);
             true
         });
         more || purging
@@ -168,25 +167,36 @@ impl Shard {
     }
 }
 
+/// An item with a deadline, as `armed_item` finds it.
+#[derive(Clone, Copy)]
+struct Armed {
+    handle: Handle,
+    slot: Slot,
+    hash: u64,
+    expiry: Expiry,
+}
+
 /// The item of a prefix that carries a code. The table shows neighbours of other prefixes too, and whoever shares a deadline shares
 /// the code: to take one of those would leave it an entry by which the table does not find it, and the right one none.
-fn armed_item(table: &Table, slab: &Slab, seed: u64, hash32: u32, code: u16) -> Option<(Handle, Slot, Expiry)> {
+fn armed_item(table: &Table, slab: &Slab, seed: u64, hash32: u32, code: u16) -> Option<Armed> {
     let mut found = None;
-    table.find_prefix(slab, hash32, |h, slot| {
-        let item = item_at(slab, h);
+    table.find_prefix(slab, hash32, |handle, slot| {
+        let item = item_at(slab, handle);
         if let Some(expiry) = item.expiry()
             && expiry.armed == code
-            && prefix(item.hash(seed)) == hash32
         {
-            found = Some((h, slot, expiry));
+            let hash = item.hash(seed);
+            if prefix(hash) == hash32 {
+                found = Some(Armed { handle, slot, hash, expiry });
+            }
         }
     });
     found
 }
 
-fn set_armed(slab: &mut Slab, h: Handle, expiry: Expiry) {
-    // SAFETY: `h` came from the table (`armed_item`) and has a deadline word.
-    unsafe { item::overwrite_expiry(slab, h, expiry) }
+fn set_armed(slab: &mut Slab, item: Armed, code: u16) {
+    // SAFETY: the handle came from the table (`armed_item`) and has a deadline word.
+    unsafe { item::overwrite_expiry(slab, item.handle, Expiry { armed: code, ..item.expiry }) }
 }
 
 /// Looks at the items whose wheel entries fire.
@@ -209,15 +219,13 @@ impl Due for Expirer<'_> {
     }
 
     fn fire(&mut self, slab: &mut Slab, hash32: u32, code: u16, rearm: &mut Rearm<'_>) {
-        let Some((h, slot, expiry)) = armed_item(self.table, slab, self.seed, hash32, code) else { return };
-        if expiry.deadline_ms > self.now_ms {
-            let armed = rearm.at(slab, expiry.deadline_ms);
-            set_armed(slab, h, Expiry { armed, ..expiry });
-            return;
+        let Some(item) = armed_item(self.table, slab, self.seed, hash32, code) else { return };
+        if item.expiry.deadline_ms > self.now_ms {
+            let armed = rearm.at(slab, item.expiry.deadline_ms);
+            return set_armed(slab, item, armed);
         }
-        let hash = item_at(slab, h).hash(self.seed);
-        self.table.remove(slab, hash, slot);
-        free_item(slab, h);
+        self.table.remove(slab, item.hash, item.slot);
+        free_item(slab, item.handle);
         *self.expires -= 1;
         *self.expired += 1;
     }

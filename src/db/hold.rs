@@ -77,7 +77,6 @@ impl Holds {
         self.bits.len() * 8
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "reduced modulo the number of words, and modulo 64")]
     fn probes(&self, database: usize, hash: u64) -> [(usize, u64); 2] {
         let mixed = hash ^ (database as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         [mixed, mixed.rotate_right(32)].map(|h| ((h >> 6) as usize & (self.bits.len() - 1), 1 << (h & 63)))

@@ -141,7 +141,6 @@ impl Expiry {
 
     #[inline(always)]
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "the upper 16 bits")]
     pub const fn unpack(word: u64) -> Expiry {
         Expiry { deadline_ms: word & DEADLINE_MAX_MS, armed: (word >> 48) as u16 }
     }

@@ -683,10 +683,11 @@ fn without_any_memory_everything_stays_as_it_is() {
 /// tag: each must be found by its own entry all the same, when it fires as well as when it moves down a level.
 #[test]
 fn many_keys_of_one_deadline_all_go_on_time() {
+    const MANY: u32 = 40_000;
     for wait_ms in [1000, 20_000, 10 * 60_000] {
         let mut world = World::new(ROOMY);
         let at_ms = START_MS + wait_ms;
-        for i in 0..100_000u32 {
+        for i in 0..MANY {
             let mut db = world.db(0);
             let key = format!("many:{i:011}");
             db.set_string(db.key(key.as_bytes()), NewValue::Raw(b"v"), Deadline::At(at_ms)).unwrap();
@@ -694,13 +695,13 @@ fn many_keys_of_one_deadline_all_go_on_time() {
         while world.now_ms < at_ms - 1 {
             world.now_ms = (world.now_ms + 500 + wait_ms / 100).min(at_ms - 1);
             while world.shard.background(world.now_ms, false, || false) {}
-            assert_eq!(world.db(0).len(), 100_000, "early");
+            assert_eq!(world.db(0).len(), MANY as usize, "early");
         }
         world.now_ms = at_ms + wheel::TICK_MS;
         world.work_off();
         assert_eq!((world.db(0).len(), world.shard.databases()[0].expires()), (0, 0), "after {wait_ms} ms");
-        assert_eq!(world.shard.stats.expired, 100_000);
-        world.created = 100_000;
+        assert_eq!(world.shard.stats.expired, u64::from(MANY));
+        world.created = MANY.into();
         world.finish();
     }
 }

@@ -142,7 +142,7 @@ impl Engine {
             let outcome = (row.run.run)(&mut ctx, argv);
             apply_effects(&mut ctx);
             if outcome != Outcome::Done {
-                ctx.client().last_command = row.name;
+                ctx.client().last_command = &row.name;
                 return match (outcome, ctx.task.take()) {
                     (Outcome::Suspended, Some(task)) => {
                         ctx.stats.suspended += 1;
@@ -153,7 +153,7 @@ impl Engine {
             }
         }
         if let Some(row) = requests.last().and_then(|r| r.row) {
-            ctx.client().last_command = row.name;
+            ctx.client().last_command = &row.name;
         }
         End::All
     }
@@ -179,7 +179,7 @@ impl Engine {
         {
             self.stats.commands += 1;
             let mut ctx = self.ctx(me, out);
-            ctx.client().last_command = row.name;
+            ctx.client().last_command = &row.name;
             crate::cmd::many::suspend(&mut ctx, std::mem::take(carry), sliced);
             return match ctx.task.take() {
                 Some(task) => {
@@ -228,7 +228,7 @@ impl Engine {
                 Verdict::Run => {
                     (row.run.run)(&mut ctx, args);
                     apply_effects(&mut ctx);
-                    ctx.client().last_command = row.name;
+                    ctx.client().last_command = &row.name;
                     End::All
                 }
                 Verdict::Refused => End::All,

@@ -28,11 +28,14 @@ pub(super) fn recv(fd: BorrowedFd<'_>, buffer: &mut [u8]) -> Result<usize, Errno
 /// Sends the slices in order, as much as the kernel takes; never raises SIGPIPE.
 #[inline]
 pub(super) fn send(fd: BorrowedFd<'_>, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
-    if let [slice] = slices {
-        // SAFETY: the pointer and the length are those of a slice that is borrowed for the call; the kernel only reads it.
-        return count(unsafe { libc::send(fd.as_raw_fd(), slice.as_ptr().cast(), slice.len(), libc::MSG_NOSIGNAL) });
-    }
-    send_many(fd, slices)
+    if let [slice] = slices { send_bytes(fd, slice) } else { send_many(fd, slices) }
+}
+
+/// Sends what the kernel takes of `bytes`.
+#[inline]
+pub(super) fn send_bytes(fd: BorrowedFd<'_>, bytes: &[u8]) -> Result<usize, Errno> {
+    // SAFETY: the pointer and the length are those of a slice that is borrowed for the call; the kernel only reads it.
+    count(unsafe { libc::send(fd.as_raw_fd(), bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) })
 }
 
 #[cold]

@@ -54,7 +54,8 @@ struct Sink {
 pub struct Session {
     carry: Carry,
     state: State,
-    backlog: Vec<u8>,
+    /// Boxed, as few sessions have any.
+    backlog: Option<Box<Vec<u8>>>,
     sink: Option<Box<Sink>>,
 }
 
@@ -73,7 +74,7 @@ impl Session {
     /// Bytes of input that wait here.
     #[must_use]
     pub fn input_bytes(&self) -> usize {
-        self.carry.bytes() + self.backlog.capacity()
+        self.carry.bytes() + self.backlog.as_ref().map_or(0, |b| b.capacity())
     }
 
     /// All memory held on behalf of the client, in bytes.
@@ -143,7 +144,7 @@ impl Session {
                 continue;
             }
             let start = at;
-            let mut args = ArenaVec::new_in(arena);
+            let mut args = ArenaVec::with_capacity_in(parse::args_capacity(bytes.len() - at), arena);
             let mut requests = ArenaVec::with_capacity_in(parse::batch_capacity(bytes.len() - at), arena);
             let stop = parse::batch(engine, me, bytes, &mut at, &mut args, &mut requests);
             if !requests.is_empty() {
@@ -206,7 +207,7 @@ impl Session {
                 behind(i)
             }
         };
-        self.backlog = bytes[from..].to_vec();
+        self.backlog = Some(Box::new(bytes[from..].to_vec()));
         Some(Flow::Pause)
     }
 
@@ -248,7 +249,7 @@ impl Session {
                 return None;
             }
         }
-        self.backlog = rest.to_vec();
+        self.backlog = Some(Box::new(rest.to_vec()));
         Some(Flow::Pause)
     }
 
@@ -325,7 +326,7 @@ impl Session {
             State::Ready | State::Over => return Turn::Flow(Flow::Read),
         }
         self.state = State::Ready;
-        let backlog = std::mem::take(&mut self.backlog);
+        let backlog = self.backlog.take().map_or(Vec::new(), |b| *b);
         let flow = if self.carry.is_empty() && backlog.is_empty() {
             Flow::Read
         } else {

@@ -13,6 +13,10 @@ const BATCH_MAX: usize = 128;
 /// Shortest request but for inline ones, for sizing.
 const REQUEST_MIN_BYTES: usize = 14;
 
+/// An argument of usual length with its header, for sizing, and the arguments of a batch of usual requests.
+const ARG_BYTES: usize = 10;
+const ARGS_MAX: usize = 3 * BATCH_MAX;
+
 /// Why parsing of a window stopped.
 pub(super) enum Stop {
     WindowEmpty,
@@ -24,6 +28,11 @@ pub(super) enum Stop {
 /// Room for the requests of `bytes` bytes, within one batch.
 pub(super) fn batch_capacity(bytes: usize) -> usize {
     BATCH_MAX.min(bytes / REQUEST_MIN_BYTES + 1)
+}
+
+/// Room for the arguments of `bytes` bytes of usual requests.
+pub(super) fn args_capacity(bytes: usize) -> usize {
+    ARGS_MAX.min(bytes / ARG_BYTES + 2)
 }
 
 /// Parses requests of a window until it is used up, a batch is full, or something else must happen first. `from` moves behind the last one.

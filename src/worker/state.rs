@@ -18,11 +18,13 @@ use std::time::Duration;
 const DISPATCH_MAX_NS: u64 = 200_000;
 /// Connections between two looks at the clock for that.
 const DISPATCH_LOOK: u32 = 8;
-/// Output below which a session that waited for room goes on.
-const OUT_LOW_BYTES: usize = crate::cmd::many::OUT_HIGH_BYTES / 4;
 /// Background work of a turn.
 const BACKGROUND_MIN_NS: u64 = 50_000;
 const BACKGROUND_MAX_NS: u64 = 100_000;
+/// Output below which a session that waited for room goes on.
+const OUT_LOW_BYTES: usize = crate::cmd::many::OUT_HIGH_BYTES / 4;
+/// Less queued output than this is not counted to the client: it is gone before anybody could ask.
+const ACCOUNT_MIN_BYTES: usize = 64 * 1024;
 /// Connections looked at for time-outs at each tick of the cron.
 const CRON_CONNECTIONS: usize = 256;
 
@@ -32,6 +34,8 @@ pub(super) struct Slot {
     generation: u32,
     /// In `State::ready`, `State::held`: an id stands in a queue once.
     queued: bool,
+    /// Memory was counted for the client.
+    accounted: bool,
 }
 
 /// A command without a client.
@@ -65,7 +69,8 @@ pub struct State {
     /// Swallows values for which there is no memory.
     discard: Box<[u8]>,
     pub(super) watch: Stopwatch,
-    /// Monotonic time at which the turn began.
+    /// The last reading of the watch, and the one with which the turn began.
+    now_ns: u64,
     woken_ns: u64,
     awake: bool,
     /// Calls of `turn_over` in this turn.
@@ -82,7 +87,7 @@ impl State {
     #[must_use]
     pub fn new(engine: Engine) -> State {
         let watch = engine.clock.stopwatch();
-        let now_ns = engine.clock.mono_ns();
+        let now_ns = watch.now_ns();
         State {
             engine,
             sessions: Indexed::default(),
@@ -94,6 +99,7 @@ impl State {
             to_close: Vec::new(),
             discard: vec![0; 16 * 1024].into_boxed_slice(),
             watch,
+            now_ns,
             woken_ns: now_ns,
             awake: false,
             looks: 0,
@@ -115,7 +121,7 @@ impl State {
         if self.background_due || !self.ready.is_empty() || !self.orphans.is_empty() {
             return Duration::ZERO;
         }
-        let cron = Duration::from_nanos(self.cron_due_ns.saturating_sub(self.engine.clock.mono_ns()));
+        let cron = Duration::from_nanos(self.cron_due_ns.saturating_sub(self.now_ns));
         let unix_ms = self.engine.clock.unix_ms();
         let due = self.engine.shard.next_due_ms().map(|due| Duration::from_millis(due.saturating_sub(unix_ms).max(1)));
         due.map_or(cron, |due| due.min(cron))
@@ -132,14 +138,14 @@ impl State {
         }
     }
 
-    /// A turn ends: counts it. The clock was read by `background`.
+    /// A turn ends: counts it, up to the last reading of the watch, by `background`.
     pub fn end_turn(&mut self, backend_bytes: usize, sent_bytes: u64) {
+        let ns = self.now_ns.saturating_sub(self.woken_ns);
         let stats = &mut self.engine.stats;
-        let ns = self.engine.clock.mono_ns() - self.woken_ns;
         stats.turns += 1;
         stats.turn_ns_total += ns;
         stats.turn_ns_max = stats.turn_ns_max.max(ns);
-        stats.backend_bytes = backend_bytes as u64;
+        stats.backend_bytes = (backend_bytes + self.sessions.bytes() + self.engine.clients.bytes()) as u64;
         stats.output_bytes = sent_bytes;
         self.awake = false;
     }
@@ -158,7 +164,7 @@ impl State {
         if !out.is_empty() {
             self.owing.push(conn);
         }
-        Self::account(&mut self.engine, conn.index, &slot.session, out.queued());
+        Self::account(&mut self.engine, conn.index, slot, out.queued());
         if Self::is_over_limit(&self.engine, conn.index, out) {
             return Some(Turn::Flow(Flow::Abort));
         }
@@ -170,13 +176,6 @@ impl State {
         self.ready.len()
     }
 
-    /// Is there a session whose input was read and not yet answered?
-    pub fn is_waited_for(&self) -> bool {
-        self.sessions
-            .iter()
-            .any(|(_, slot)| slot.session.is_suspended() || slot.session.is_held() || slot.session.is_full())
-    }
-
     /// Sessions that wait for time, names or room.
     #[cfg(test)]
     pub(super) fn waiting_len(&self) -> usize {
@@ -186,6 +185,13 @@ impl State {
     #[cfg(test)]
     pub(super) fn held_len(&self) -> usize {
         self.held.len()
+    }
+
+    /// Is there a session whose input was read and not yet answered?
+    pub fn is_waited_for(&self) -> bool {
+        self.sessions
+            .iter()
+            .any(|(_, slot)| slot.session.is_suspended() || slot.session.is_held() || slot.session.is_full())
     }
 
     pub fn next_ready(&mut self) -> Option<ConnId> {
@@ -226,8 +232,8 @@ impl State {
             if left < OUT_LOW_BYTES {
                 self.make_ready(conn);
             }
-            if let Some(slot) = self.sessions.get(conn.index).filter(|slot| slot.generation == conn.generation) {
-                Self::account(&mut self.engine, conn.index, &slot.session, left);
+            if let Some(slot) = self.sessions.get_mut(conn.index).filter(|slot| slot.generation == conn.generation) {
+                Self::account(&mut self.engine, conn.index, slot, left);
             }
         }
     }
@@ -252,7 +258,8 @@ impl State {
     }
 
     /// What CLIENT LIST and INFO tell of the memory of a client.
-    fn account(engine: &mut Engine, index: u32, session: &Session, queued: usize) {
+    fn account(engine: &mut Engine, index: u32, slot: &mut Slot, queued: usize) {
+        let session = &slot.session;
         let client = engine.clients.get_mut(index);
         let suspended = session.is_suspended();
         engine.stats.suspended_clients += u64::from(suspended);
@@ -262,28 +269,15 @@ impl State {
         let before = u64::from(client.query_bytes) + u64::from(client.out_bytes);
         client.query_bytes = query;
         client.out_bytes = output;
+        slot.accounted = query > 0 || output > 0;
         engine.stats.query_bytes_max.see(query);
         engine.stats.out_bytes_max.see(output);
         engine.stats.clients_bytes = engine.stats.clients_bytes + u64::from(query) + u64::from(output) - before;
     }
 
     /// What follows from an input: the session may have to wait, or its output may be over the limit.
-    #[inline]
-    fn after_input(&mut self, conn: ConnId, flow: Flow, out: &Out) -> Flow {
-        if flow == Flow::Read && out.queued() < 64 * 1024 {
-            let client = self.engine.clients.get_mut(conn.index);
-            if client.query_bytes == 0
-                && client.out_bytes == 0
-                && self.sessions.get(conn.index).is_some_and(|slot| slot.session.is_idle())
-            {
-                return flow;
-            }
-        }
-        self.after_input_slow(conn, flow, out)
-    }
-
     #[inline(never)]
-    fn after_input_slow(&mut self, conn: ConnId, flow: Flow, out: &Out) -> Flow {
+    fn after_input(&mut self, conn: ConnId, flow: Flow, out: &Out) -> Flow {
         let Some(slot) = self.sessions.get_mut(conn.index) else { return Flow::Abort };
         if slot.session.is_held() {
             enqueue(&mut self.held, slot, conn);
@@ -293,28 +287,28 @@ impl State {
         if !out.is_empty() {
             self.owing.push(conn);
         }
-        Self::account(&mut self.engine, conn.index, &slot.session, out.queued());
+        Self::account(&mut self.engine, conn.index, slot, out.queued());
         if Self::is_over_limit(&self.engine, conn.index, out) { Flow::Abort } else { flow }
     }
 
     /// Work between requests: expiry, growth, freeing. At least one unit, at most a fifth of a loaded worker, within bounds.
     pub fn background(&mut self) {
-        self.engine.clock.tick();
-        let now_ns = self.engine.clock.mono_ns();
-        let cron = now_ns >= self.cron_due_ns;
+        self.now_ns = self.watch.now_ns();
+        let cron = self.now_ns >= self.cron_due_ns;
         if cron {
             self.engine.clock.refresh();
-            self.cron_due_ns = now_ns + 1_000_000_000 / u64::from(self.engine.config.hz.max(1));
+            self.cron_due_ns = self.now_ns + 1_000_000_000 / u64::from(self.engine.config.hz.max(1));
             self.cron();
         }
         let now_ms = self.engine.clock.unix_ms();
-        let slice_ns = ((now_ns - self.woken_ns) / 4).clamp(BACKGROUND_MIN_NS, BACKGROUND_MAX_NS);
-        let Engine { shard, clock, .. } = &mut self.engine;
+        let slice_ns = (self.now_ns.saturating_sub(self.woken_ns) / 4).clamp(BACKGROUND_MIN_NS, BACKGROUND_MAX_NS);
+        let until_ns = self.now_ns + slice_ns;
+        let (watch, now_ns) = (&self.watch, &mut self.now_ns);
         let mut worked = false;
-        self.background_due = shard.background(now_ms, cron, || {
+        self.background_due = self.engine.shard.background(now_ms, cron, || {
             worked = true;
-            clock.tick();
-            clock.mono_ns() < now_ns + slice_ns
+            *now_ns = watch.now_ns();
+            *now_ns < until_ns
         });
         if worked || cron {
             let used = self.engine.used_bytes();
@@ -377,8 +371,10 @@ impl Handler for State {
             }
             client
         });
-        self.sessions
-            .insert(conn.index, Slot { session: Session::default(), generation: conn.generation, queued: false });
+        self.sessions.insert(
+            conn.index,
+            Slot { session: Session::default(), generation: conn.generation, queued: false, accounted: false },
+        );
         if full || denied {
             engine.stats.rejected_connections += 1;
             let text = if full { errors::MAX_CLIENTS } else { errors::PROTECTED_MODE };
@@ -397,6 +393,9 @@ impl Handler for State {
         self.engine.clients.get_mut(conn.index).last_input_unix_ms = self.engine.clock.unix_ms();
         self.arena.reset();
         let flow = slot.session.data(&mut self.engine, conn.index, &self.arena, bytes, out);
+        if flow == Flow::Read && !slot.accounted && out.queued() < ACCOUNT_MIN_BYTES && slot.session.is_idle() {
+            return flow;
+        }
         self.after_input(conn, flow, out)
     }
 
@@ -421,10 +420,10 @@ impl Handler for State {
         if out.queued() < OUT_LOW_BYTES {
             self.make_ready(conn);
         }
-        let Some(slot) = self.sessions.get(conn.index) else { return };
+        let Some(slot) = self.sessions.get_mut(conn.index) else { return };
         // Who takes output is not idle.
         self.engine.clients.get_mut(conn.index).last_input_unix_ms = self.engine.clock.unix_ms();
-        Self::account(&mut self.engine, conn.index, &slot.session, out.queued());
+        Self::account(&mut self.engine, conn.index, slot, out.queued());
     }
 
     fn closed(&mut self, conn: ConnId, _why: Why) {
@@ -456,11 +455,7 @@ impl Handler for State {
     #[inline]
     fn turn_over(&mut self) -> bool {
         self.looks += 1;
-        if !self.looks.is_multiple_of(DISPATCH_LOOK) {
-            return false;
-        }
-        self.engine.clock.tick();
-        self.engine.clock.mono_ns() - self.woken_ns > DISPATCH_MAX_NS
+        self.looks.is_multiple_of(DISPATCH_LOOK) && self.watch.now_ns().saturating_sub(self.woken_ns) > DISPATCH_MAX_NS
     }
 }
 

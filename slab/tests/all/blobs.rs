@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use dolmen_slab::{BlobId, BlobRef, Config, SEGMENT_BYTES, Slab};
 use proptest::prelude::*;
 
-use crate::model::Choices;
+use crate::model::{Choices, programs};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -73,7 +73,7 @@ fn assert_ref(reference: &BlobRef, expected: &[u8]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(programs())]
 
     #[test]
     fn programs_agree_with_vectors(ops in ops()) {
@@ -347,6 +347,43 @@ fn threads_read_while_the_owner_appends_overwrites_and_frees() {
     let seen: usize = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
     assert_eq!(seen, sent);
     blobs.into_iter().for_each(|(id, _)| slab.blob_release(id));
+    while slab.drain_frees(100) {}
+    assert_eq!(slab.used_bytes(), 0);
+}
+
+/// Without channels, so that ThreadSanitizer can judge it with a standard library that is not instrumented.
+#[test]
+fn the_last_reference_races_with_the_owner() {
+    let mut slab = Slab::new(Config::default()).unwrap();
+    let mut id = slab.blob_new(40_000).unwrap();
+    slab.blob_append(id, &[0; 40_000]).unwrap();
+    for round in 1..100u8 {
+        let readers = [(); 3].map(|()| {
+            let reference = slab.blob_ref(id);
+            std::thread::spawn(move || {
+                let first = reference.clone().segment(0)[0];
+                assert!(reference.segment(0) == &vec![first; reference.len()][..]);
+                first
+            })
+        });
+        match round % 3 {
+            0 => slab.blob_write_at(id, 0, &[round; 40_000]).unwrap(),
+            1 => {
+                slab.blob_release(id);
+                id = slab.blob_new(40_000).unwrap();
+                slab.blob_append(id, &[round; 40_000]).unwrap();
+            }
+            _ => {
+                // Reuses what readers have given back so far.
+                while slab.drain_frees(1) {}
+                slab.blob_write_at(id, 0, &[round; 40_000]).unwrap();
+            }
+        }
+        for reader in readers {
+            assert_eq!(reader.join().unwrap(), round - 1);
+        }
+    }
+    slab.blob_release(id);
     while slab.drain_frees(100) {}
     assert_eq!(slab.used_bytes(), 0);
 }

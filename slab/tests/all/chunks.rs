@@ -3,7 +3,7 @@
 use dolmen_slab::{CHUNK_BYTES_MAX, Config, Handle, Kind, Slab};
 use proptest::prelude::*;
 
-use crate::model::{Choices, Model, resident_bytes};
+use crate::model::{Choices, Model, programs, resident_bytes};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -22,12 +22,12 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
             1 => any::<bool>().prop_map(|stubborn| Op::Evacuate { stubborn }),
             1 => (0..2000u64, 0..20usize).prop_map(|(after_ms, budget_spans)| Op::Release { after_ms, budget_spans }),
         ],
-        1..60,
+        1..40,
     )
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(32))]
+    #![proptest_config(programs())]
 
     #[test]
     fn programs_agree_with_the_model(ops in ops()) {

@@ -32,7 +32,7 @@ fn assert_compact(model: &Model, classes: usize) {
 
 #[test]
 fn random_holes_are_repaired() {
-    for freed_percent in [30, 50, 90, 99] {
+    for freed_percent in [40, 90] {
         let mut model = filled(100_000, &[32], freed_percent);
         let before = model.slab.resident_estimate_bytes();
         assert!(model.slab.fragmented_bytes() > before / 5);
@@ -63,7 +63,7 @@ fn a_mix_of_sizes_is_repaired_and_makes_room_for_others() {
 
 #[test]
 fn churn_at_the_edge_does_not_evacuate_again() {
-    let mut model = filled(100_000, &[32], 60);
+    let mut model = filled(50_000, &[32], 60);
     model.evacuate(|_| false);
     let mut choices = Choices(3);
     let live = model.order.len();
@@ -83,7 +83,7 @@ fn churn_at_the_edge_does_not_evacuate_again() {
 
 #[test]
 fn chunks_that_cannot_be_moved_end_the_evacuation() {
-    let mut model = filled(100_000, &[32], 90);
+    let mut model = filled(50_000, &[32], 90);
     let victims = model.evacuate(|_| true);
     assert!(victims > 0, "tried");
     assert_eq!(model.evacuate(|_| true), 0, "not again before something was freed there");
@@ -120,11 +120,11 @@ fn nothing_lands_in_a_sealed_span_and_it_serves_again_afterwards() {
 #[test]
 fn interior_chunks_are_never_victims() {
     let mut model = Model::new(Slab::new(Config::default()).unwrap());
-    for _ in 0..100_000 {
+    for _ in 0..40_000 {
         model.alloc(32, Kind::Interior);
     }
     let mut choices = Choices(5);
-    for _ in 0..90_000 {
+    for _ in 0..36_000 {
         model.free_nth(choices.below(model.order.len()));
     }
     assert_eq!(model.slab.fragmented_bytes(), 0);

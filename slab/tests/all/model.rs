@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use dolmen_slab::{Handle, Kind, Slab};
+use proptest::test_runner::Config;
 
 /// A live chunk.
 #[derive(Clone, Copy, Debug)]
@@ -79,7 +80,6 @@ impl Model {
         let mut victims = 0;
         while let Some(mut victim) = self.slab.pick_victim() {
             victims += 1;
-            let mut moved = HashMap::new();
             while let Some((old, class_bytes)) = self.slab.next_live(&mut victim) {
                 let chunk = self.live[&old];
                 assert_eq!((chunk.kind, Slab::class_bytes(chunk.bytes)), (Kind::Item, class_bytes));
@@ -97,15 +97,10 @@ impl Model {
                 }
                 self.live.insert(new, chunk);
                 self.places.insert(new.bits(), new.bits() + u32::try_from(class_bytes / 8).unwrap());
-                moved.insert(old, new);
             }
             self.slab.finish(victim);
-            for handle in &mut self.order {
-                if let Some(&new) = moved.get(handle) {
-                    *handle = new;
-                }
-            }
         }
+        self.order = self.places.keys().map(|&start| Handle::from_bits(start)).collect();
         victims
     }
 
@@ -142,6 +137,11 @@ pub fn resident_bytes(slab: &Slab, last: Handle) -> u64 {
     let result = unsafe { libc::mincore(slab.ptr(Handle::NULL).as_ptr().cast(), bytes, pages.as_mut_ptr()) };
     assert_eq!(result, 0);
     pages.iter().map(|&page| u64::from(page & 1) * 4096).sum()
+}
+
+/// Programs a property test runs: few by default, as each is long. `PROPTEST_CASES` says otherwise (fewer under valgrind, more for a hunt).
+pub fn programs() -> Config {
+    if std::env::var_os("PROPTEST_CASES").is_some() { Config::default() } else { Config::with_cases(24) }
 }
 
 /// Spreads bits: a generator of choices for tests that need many.

@@ -17,10 +17,12 @@ impl Epoll {
         if conn.flags != 0 {
             return self.flush_on(handler, id);
         }
-        let mut slices = sys::recycle(std::mem::take(&mut self.slices));
-        conn.out.slices(&mut slices, sys::SEND_SLICES_MAX);
-        let result = if slices.is_empty() { Ok(0) } else { sys::send(conn.fd.as_fd(), &slices) };
-        self.slices = sys::recycle(slices);
+        // Values by reference need slices; bytes alone go as they are.
+        let result = match conn.out.plain() {
+            Some([]) => Ok(0),
+            Some(bytes) => sys::send_bytes(conn.fd.as_fd(), bytes),
+            None => return self.flush_on(handler, id),
+        };
         match result {
             Ok(n) => {
                 self.sent_bytes += n as u64;

@@ -198,10 +198,10 @@ impl Game {
                 let sim = self.rig.worker.backend();
                 let bytes = sim.received(player.id);
                 let state = sim.state(player.id);
-                if player.lost || (bytes.is_empty() && turns % 64 != 0 && state == ClientState::Open) {
+                if player.lost || (bytes.is_empty() && !turns.is_multiple_of(64) && state == ClientState::Open) {
                     continue;
                 }
-                if let Err(error) = player.receive(&bytes, now_ms, turns % 64 == 0) {
+                if let Err(error) = player.receive(&bytes, now_ms, turns.is_multiple_of(64)) {
                     panic!("seed {}: {error}", self.seed);
                 }
                 match state {
