@@ -317,6 +317,9 @@ impl Session {
                     let full = task.waits_for_room() && out.queued() > crate::cmd::many::OUT_HIGH_BYTES;
                     return if full { Turn::Parked } else { Turn::Again };
                 }
+                // What follows may be CLIENT LIST.
+                let suspended = std::mem::take(&mut engine.clients.get_mut(me).suspended);
+                engine.stats.suspended_clients -= u64::from(suspended);
             }
             State::Held if !engine.shard.holds.is_idle() => return Turn::Parked,
             State::Held | State::Full => {}

@@ -60,6 +60,9 @@ impl<B: Backend> Worker<B> {
     /// # Errors
     /// If the backend cannot wait for events any more.
     pub fn run(&mut self) -> std::io::Result<()> {
+        let engine = &mut self.state.engine;
+        engine.stats.backend_bytes = self.backend.memory_bytes() as u64;
+        engine.facts.start_used_bytes = engine.used_bytes();
         while !self.turn(None)? {}
         self.shut_down()
     }
