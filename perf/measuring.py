@@ -21,6 +21,8 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 OUT = os.path.join(HERE, "out")
+# So that servers are ended when the script is.
+signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
 SERVER_CPU, CLIENT_CPU = "0", "1"
 BENCHMARK = os.environ.get("REDIS_BENCHMARK", "redis-benchmark")
 

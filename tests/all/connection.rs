@@ -383,6 +383,11 @@ fn client_list() {
         ",
     );
 
+    let own = clients(&mut c, "CLIENT INFO");
+    assert_eq!((own.len(), own[0]["id"].as_str()), (1, first.to_string().as_str()));
+    assert_eq!(own[0]["cmd"], "client|info");
+    c.expect("CLIENT INFO x", "-ERR wrong number of arguments for 'client|info' command");
+
     drop(d);
     eventually("the closed connection leaves the list", || clients(&mut c, "CLIENT LIST").len() == 1);
 }

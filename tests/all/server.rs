@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use nix::sys::signal::Signal;
@@ -12,8 +13,8 @@ use crate::harness::{
     Client, Folder, PATIENCE, Reply, Server, eventually, request, run_to_end, script, skip, under_test, words,
 };
 
-/// Every command of this stage, as CONTRIBUTING tables and COMMAND know it.
-pub const COMMANDS: [&str; 46] = [
+/// Every command that Redis has as well.
+const COMMANDS: [&str; 47] = [
     "append",
     "auth",
     "client",
@@ -60,6 +61,7 @@ pub const COMMANDS: [&str; 46] = [
     "time",
     "ttl",
     "type",
+    "unlink",
 ];
 
 /// The sections of INFO and their fields.
@@ -249,6 +251,140 @@ fn command_rows_are_those_of_redis() {
         assert_eq!(a.len(), 10, "{name}");
     }
     assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn command_list_and_getkeys() {
+    let server = Server::start();
+    let mut c = server.client();
+    let names = |reply: Reply| reply.items().iter().map(Reply::text).collect::<BTreeSet<_>>();
+    let all = names(c.run("COMMAND LIST"));
+    for name in COMMANDS {
+        assert!(all.contains(name), "COMMAND LIST tells {name}");
+    }
+    // It tells subcommands as well, the count does not.
+    let whole = all.iter().filter(|name| !name.contains('|')).count();
+    assert_eq!(i64::try_from(whole).expect("a count"), c.run("COMMAND COUNT").int());
+    assert_eq!(names(c.run("COMMAND LIST FILTERBY PATTERN [is]etex")), BTreeSet::from(["setex".to_string()]));
+    let connection = names(c.run("command list filterby aclcat connection"));
+    assert!(
+        connection.contains("ping") && connection.contains("client|id") && !connection.contains("get"),
+        "{connection:?}"
+    );
+    script(
+        &server,
+        &mut c,
+        r"
+        COMMAND LIST FILTERBY ACLCAT nosuch     => []
+        COMMAND LIST FILTERBY MODULE nosuch     => []
+        COMMAND LIST FILTERBY PATTERN nosuch*   => []
+        COMMAND LIST FILTERBY                   => -ERR syntax error
+        COMMAND LIST FILTERBY NOSUCH x          => -ERR syntax error
+        COMMAND LIST NOSUCH                     => -ERR syntax error
+        COMMAND GETKEYS SET k v EX 10           => ['k']
+        COMMAND GETKEYS mset a 1 b 2            => ['a', 'b']
+        COMMAND GETKEYS DEL a b c               => ['a', 'b', 'c']
+        COMMAND GETKEYS PING x                  => -ERR The command has no key arguments
+        COMMAND GETKEYS NOSUCH x                => -ERR Invalid command specified
+        COMMAND GETKEYS GET                     => -ERR wrong number of arguments for 'command|getkeys' command
+        COMMAND GETKEYS GET a b                 => -ERR Invalid number of arguments specified for command
+        COMMAND GETKEYS                         => -ERR wrong number of arguments for 'command|getkeys' command
+        COMMAND GETKEYSANDFLAGS GET k           => [['k', [+RO, +access]]]
+        COMMAND GETKEYSANDFLAGS MSET a 1 b 2    => [['a', [+OW, +update]], ['b', [+OW, +update]]]
+        COMMAND GETKEYSANDFLAGS NOSUCH x        => -ERR Invalid command specified
+        ",
+    );
+    server.client3().expect("COMMAND GETKEYSANDFLAGS GET k", "[['k', ~[+RO, +access]]]");
+}
+
+#[test]
+fn help_of_containers() {
+    let server = Server::start();
+    let mut c = server.client();
+    for name in ["CLIENT", "COMMAND", "CONFIG", "DEBUG"] {
+        let help = c.run(&format!("{name} HELP"));
+        let lines: Vec<String> = help.items().iter().map(Reply::text).collect();
+        assert!(
+            lines[0].starts_with(&format!("{name} <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")),
+            "{help}"
+        );
+        assert!(lines.iter().any(|line| line == "HELP"), "{help}");
+        if name != "DEBUG" {
+            let told = format!("-ERR wrong number of arguments for '{}|help' command", name.to_lowercase());
+            c.expect(&format!("{name} HELP x"), &told);
+        }
+    }
+}
+
+/// What the project promises of itself: no verb without its tests.
+#[test]
+fn every_command_is_tested() {
+    let server = Server::start();
+    if server.is_redis() {
+        return;
+    }
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all");
+    let read = |name: &str| fs::read_to_string(folder.join(name)).expect("a source of these tests");
+    let families: String = ["bug_reports", "connection", "expiry", "keys", "server", "strings"]
+        .map(|name| read(&format!("{name}.rs")))
+        .concat();
+    // Random programs cannot end the connection or the server, stop it for a while, or compare what the time is; FLUSH is Dolmen's own.
+    let not_random = ["quit", "shutdown", "debug", "time", "flush"];
+    let random = read("differential.rs");
+    // The name in capitals or as a row of a script, not as a part of another word.
+    let mentions = |text: &str, name: &str| {
+        let letter = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+        text.match_indices(name)
+            .any(|(at, _)| !letter(text[..at].chars().next_back()) && !letter(text[at + name.len()..].chars().next()))
+    };
+    let mut c = server.client();
+    for name in c.run("COMMAND").items().iter().map(|row| row.items()[0].text()) {
+        let upper = name.to_uppercase();
+        assert!(mentions(&families, &upper), "{name} has no end-to-end test");
+        assert!(
+            not_random.contains(&name.as_str()) || mentions(&random, &upper),
+            "{name} is not in the random programs"
+        );
+        for row in c.run(&format!("COMMAND INFO {name}")).items()[0].items()[9].items() {
+            let subcommand = row.items()[0].text().replace('|', " ").to_uppercase();
+            let told = subcommand.replace(" HELP", "");
+            assert!(
+                mentions(&families, &subcommand) || subcommand.ends_with("HELP") && mentions(&families, &told),
+                "{subcommand} has no end-to-end test"
+            );
+        }
+    }
+}
+
+/// The table of the README is that of the server.
+#[test]
+fn the_readme_knows_every_directive() {
+    let server = Server::start();
+    if server.is_redis() {
+        return;
+    }
+    let readme = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("README.md")).expect("a README");
+    let (_, table) = readme.split_once("<!-- directives").expect("the mark before the table");
+    let rows: BTreeSet<String> = table
+        .lines()
+        .skip(2)
+        .skip_while(|line| !line.starts_with('|'))
+        .take_while(|line| line.starts_with('|'))
+        // The first cell, which may name several.
+        .flat_map(|line| {
+            line.split('|')
+                .nth(1)
+                .expect("a cell")
+                .split('`')
+                .skip(1)
+                .step_by(2)
+                .map(str::to_string)
+                .collect::<Vec<_>>()
+        })
+        .collect();
+    let told: BTreeSet<String> =
+        server.client().run("CONFIG GET *").pairs().iter().map(|(name, _)| name.text()).collect();
+    assert_eq!(rows, told);
 }
 
 #[test]
