@@ -74,7 +74,7 @@ pub fn auth(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     })
 }
 
-/// HELLO [version [AUTH user password] [SETNAME name]]
+/// `HELLO [version [AUTH user password] [SETNAME name]]`
 pub fn hello(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     ctx.attempt(|ctx| {
         let mut resp3 = ctx.client().resp3;
@@ -190,7 +190,7 @@ pub fn client_info(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
     Outcome::Done
 }
 
-/// CLIENT LIST [TYPE normal | master | replica | pubsub] [ID id ...]
+/// `CLIENT LIST [TYPE normal | master | replica | pubsub] [ID id ...]`
 pub fn client_list(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     let mut ids = None;
     ctx.client().last_command = &"client|list";

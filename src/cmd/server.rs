@@ -93,7 +93,7 @@ pub fn command_getkeysandflags(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     commands(ctx, |table, reply| introspect::get_keys_and_flags(table, &args[2..], reply))
 }
 
-/// CONFIG GET pattern [pattern ...]
+/// `CONFIG GET pattern [pattern ...]`
 pub fn config_get(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     let found = ctx.config.get(&args[2..], glob_matches);
     ctx.reply.map(found.len());
