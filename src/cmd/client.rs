@@ -175,6 +175,10 @@ impl Clients {
     pub fn insert(&mut self, index: u32, make: impl FnOnce(u64) -> Client) {
         self.next_id += 1;
         self.by_index.insert(index, make(self.next_id));
+        if self.order.len() == self.order.capacity() {
+            // By an eighth rather than by as much again: there may be very many, and each counts to its client.
+            self.order.reserve_exact(self.order.len() / 8 + 64);
+        }
         self.order.push_back((self.next_id, index));
     }
 
