@@ -8,7 +8,7 @@
 //! Small heaps stay on small pages, and one unit at most is faulted in but unused, so that little memory is spent on it.
 //!
 //! ```text
-//!   | small pages, START_BYTES | unit | unit | unit in use, 3/4 full | unit faulted in ahead | address space ...
+//!   | small pages, START_BYTES | unit | unit | unit in use, 7/8 full | unit faulted in ahead | address space ...
 //!                                                     ^ asks for the next one
 //! ```
 #![allow(unsafe_code)]
