@@ -5,26 +5,33 @@ use dolmen::base::{cpu, log as logging, rng};
 use dolmen::config::{Config, Start, parse_command_line};
 use dolmen::net::{Epoll, EpollConfig, Listen, LocalAddr};
 use dolmen::worker::Worker;
+use std::io::Write;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
     match parse_command_line(std::env::args_os()) {
         Ok(Start::Print(text)) => {
-            println!("{text}");
+            // Whoever closes the pipe has read enough.
+            let _ = writeln!(std::io::stdout(), "{text}");
             ExitCode::SUCCESS
         }
         Err(error) => {
             eprintln!("{error}");
             ExitCode::FAILURE
         }
-        Ok(Start::Serve(config)) => match serve(*config) {
-            Ok(()) => ExitCode::SUCCESS,
-            Err(error) => {
-                log::error!("{error}");
-                eprintln!("dolmen: {error}");
-                ExitCode::FAILURE
+        Ok(Start::Serve(config)) => {
+            let log_is_shown = config.logfile.is_none();
+            match serve(*config) {
+                Ok(()) => ExitCode::SUCCESS,
+                Err(error) => {
+                    log::error!("{error}");
+                    if !log_is_shown || !log::log_enabled!(log::Level::Error) {
+                        eprintln!("dolmen: {error}");
+                    }
+                    ExitCode::FAILURE
+                }
             }
-        },
+        }
     }
 }
 
@@ -45,16 +52,14 @@ fn serve(mut config: Config) -> Result<(), String> {
     let mut backend = Epoll::new(EpollConfig { spin_us: config.spin_us, ..EpollConfig::default() })
         .map_err(|e| format!("cannot set up epoll: {e}"))?;
     backend.enable_signals().map_err(|e| format!("cannot receive signals: {e}"))?;
-    backend.listen(&listen(&config)).map_err(|e| format!("cannot listen: {e}"))?;
+    backend.listen(&listen(&config)).map_err(|e| e.to_string())?;
     let addresses = backend.local_addrs();
 
     let workers = config.worker_count();
     let (config_file, databases) = (config.config_file.clone(), config.databases);
     let mut worker = Worker::new(backend, config, Clock::system(), rng::entropy(), dolmen_slab::Config::default())
         .map_err(|e| format!("cannot reserve address space: {e}"))?;
-    let start_used_bytes = worker.engine().used_bytes();
     let facts = &mut worker.engine().facts;
-    facts.start_used_bytes = start_used_bytes;
     facts.run_id = (0..5).map(|_| format!("{:08x}", rng::entropy() >> 32)).collect();
     facts.workers = workers;
     facts.backend = "epoll";

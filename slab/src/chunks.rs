@@ -15,12 +15,14 @@
 
 use std::io;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
+use crate::ahead::Ahead;
 use crate::class::{self, CLASSES, Class, UNIT_BYTES};
 use crate::handle::{Handle, Kind};
 use crate::list::List;
 use crate::poison;
-use crate::region::{Commit, Mapping, PAGE_BYTES, Table};
+use crate::region::{Base, Commit, HUGE_BYTES, Mapping, PAGE_BYTES, Table};
 use crate::span::{self, BITMAP_WORDS, SPAN_BYTES, SPAN_UNITS, SPAN_UNITS_LOG2, SpanMeta, State};
 
 /// Heaps: class times two, plus kind.
@@ -31,6 +33,13 @@ const _: () = assert!(HEAPS <= u8::MAX as usize);
 /// holes that filling them would cost a slow path every few allocations; they are used only while evacuating and as last resort.
 pub(crate) const CRUMBS: usize = 4;
 pub(crate) const BINS: usize = 5;
+
+/// Pages of a span.
+#[expect(clippy::cast_possible_truncation, reason = "16")]
+const SPAN_PAGES: u8 = (SPAN_BYTES / PAGE_BYTES) as u8;
+/// Spans in a unit of huge pages.
+const SPANS_PER_UNIT: usize = HUGE_BYTES / SPAN_BYTES;
+const _: () = assert!(SPAN_BYTES / PAGE_BYTES == SPAN_PAGES as usize && SPANS_PER_UNIT * SPAN_BYTES == HUGE_BYTES);
 
 /// Chunk region: at most what 32 bits of 8 bytes reach.
 const REGION_BYTES_MAX: usize = (u32::MAX as usize + 1) * UNIT_BYTES;
@@ -126,9 +135,15 @@ pub(crate) struct Chunks {
     /// Live bits: `BITMAP_WORDS` a span.
     pub(crate) live: Table<u64>,
     pub(crate) metas: Table<SpanMeta>,
-    /// The memory itself; fixed for life.
-    region: Mapping,
+    /// Where the memory begins; fixed for life.
+    base: Base,
+    /// The memory itself.
+    region: Arc<Mapping>,
+    /// Huge pages for what is used next.
+    ahead: Ahead,
     commit: Commit,
+    /// The unit of huge pages that fresh spans are taken from, if it was ready when it was begun.
+    ready_unit: Option<usize>,
     /// Partial spans; boxed because only slow paths read them.
     pub(crate) bins: Box<[[List; BINS]; HEAPS]>,
     /// Spans without live chunk, pages resident; most recently emptied first, stamps descending.
@@ -150,7 +165,7 @@ pub(crate) struct Chunks {
 }
 
 impl Chunks {
-    pub(crate) fn new(reserve_bytes: usize) -> io::Result<Chunks> {
+    pub(crate) fn new(reserve_bytes: usize, huge_pages: bool) -> io::Result<Chunks> {
         let bytes = reserve_bytes.clamp(2 * SPAN_BYTES, REGION_BYTES_MAX);
         let region = Mapping::reserve(bytes, bytes.min(REGION_BYTES_MIN))?;
         let spans = region.bytes() / SPAN_BYTES;
@@ -164,8 +179,11 @@ impl Chunks {
             heaps: std::array::from_fn(|heap| Heap::new(heap / 2, live.pointer(0), metas.pointer(0))),
             live,
             metas,
-            region,
+            base: region.start(),
+            region: Arc::new(region),
+            ahead: Ahead::new(huge_pages),
             commit: Commit::new(COMMIT_BYTES_MIN),
+            ready_unit: None,
             bins: Box::new([[List::default(); BINS]; HEAPS]),
             empty: List::default(),
             clean: List::default(),
@@ -181,7 +199,7 @@ impl Chunks {
     /// Address of a handle: inside the region for every handle this allocator gave out.
     #[inline(always)]
     pub(crate) fn ptr(&self, handle: Handle) -> NonNull<u8> {
-        let address = self.region.base().as_ptr().wrapping_add(handle.bits() as usize * UNIT_BYTES);
+        let address = self.base.as_ptr().wrapping_add(handle.bits() as usize * UNIT_BYTES);
         // SAFETY: base is a user-space address and the offset is below 32 GiB, so the sum does not wrap around to null.
         unsafe { NonNull::new_unchecked(address) }
     }
@@ -441,7 +459,33 @@ impl Chunks {
         let room = self.commit.ensure(&self.region, end)
             && self.live.grow_to((span + 1) * BITMAP_WORDS)
             && self.metas.grow_to(span + 1);
-        room.then(|| u32::try_from(span).expect("at most 2^19 spans"))
+        if !room {
+            return None;
+        }
+        self.look_ahead(span);
+        Some(u32::try_from(span).expect("at most 2^19 spans"))
+    }
+
+    /// Span `span` is used for the first time: takes note if its pages are there already, and has the next unit of huge pages made.
+    fn look_ahead(&mut self, span: usize) {
+        let unit = span / SPANS_PER_UNIT;
+        if span.is_multiple_of(SPANS_PER_UNIT) {
+            self.ready_unit = self.ahead.is_ready(unit).then_some(unit);
+            self.ahead.begin(unit);
+        }
+        if self.ready_unit == Some(unit) {
+            self.metas[span].touched_pages = SPAN_PAGES;
+            self.resident_pages += u64::from(SPAN_PAGES);
+        }
+        let late = span % SPANS_PER_UNIT >= SPANS_PER_UNIT * 7 / 8;
+        if late && self.ahead.wants(unit + 1) && self.commit.ensure(&self.region, (unit + 2) * HUGE_BYTES) {
+            self.ahead.ask(&self.region, unit + 1);
+        }
+    }
+
+    /// Bytes faulted in ahead of use.
+    pub(crate) fn ahead_bytes(&self) -> usize {
+        self.ahead.unused_bytes()
     }
 
     /// Makes an unused span one of the heap.

@@ -96,11 +96,13 @@
 //! evacuate  victims             ├─ span    body      versions of contents, BlobRef
 //! release   decay, clock       ─┘  class   extents   classes of pages, reuse, release
 //! region    reserve, commit, discard       list    links by number           poison  for AddressSanitizer
+//! ahead     huge pages, faulted in by a thread before they are used
 //! ```
 //!
 //! Debug builds overwrite chunks when they are handed out and when they are freed, so that uses of uninitialised or stale memory show; under
 //! AddressSanitizer free memory is poisoned, so that they are reported.
 
+mod ahead;
 mod blobs;
 mod body;
 mod chunks;

@@ -15,6 +15,9 @@ use std::ptr::NonNull;
 
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
 
+/// Size of a huge page, to which mappings are aligned.
+pub(crate) const HUGE_BYTES: usize = 2 << 20;
+
 /// Page size that residency is counted in. Where the system's pages are larger, whole system pages are released.
 pub(crate) const PAGE_BYTES: usize = 4096;
 
@@ -37,7 +40,27 @@ unsafe impl Send for Mapping {}
 // SAFETY: as above; its methods change page protection and contents only where the caller vouches for it.
 unsafe impl Sync for Mapping {}
 
+/// Where a mapping begins, for whoever owns the mapping too.
+#[derive(Clone, Copy)]
+pub(crate) struct Base(NonNull<u8>);
+
+// SAFETY: an address without access; who uses it answers for that, as with `Mapping`.
+unsafe impl Send for Base {}
+// SAFETY: as above.
+unsafe impl Sync for Base {}
+
+impl Base {
+    #[inline(always)]
+    pub(crate) fn as_ptr(self) -> *mut u8 {
+        self.0.as_ptr()
+    }
+}
+
 impl Mapping {
+    pub(crate) fn start(&self) -> Base {
+        Base(self.base)
+    }
+
     /// Reserves `bytes` of address space, or half as much, and so on, but not less than `min_bytes` (address space may be limited:
     /// `ulimit -v`, valgrind).
     pub(crate) fn reserve(bytes: usize, min_bytes: usize) -> io::Result<Mapping> {
@@ -47,10 +70,7 @@ impl Mapping {
             return Err(io::ErrorKind::OutOfMemory.into());
         };
         loop {
-            let length = NonZeroUsize::new(bytes).ok_or(io::ErrorKind::InvalidInput)?;
-            let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
-            // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no existing memory.
-            match unsafe { mmap_anonymous(None, length, ProtFlags::PROT_NONE, flags) } {
+            match map_aligned(bytes) {
                 Ok(base) => {
                     let mapping = Mapping { base: base.cast(), bytes };
                     // The first touch of a huge page zeroes 2 MiB at once, and a sparse span would keep all of it resident. A kernel
@@ -84,6 +104,17 @@ impl Mapping {
         Ok(())
     }
 
+    /// Faults in the huge page at `from`, or the small ones where the system has no huge page to give.
+    pub(crate) fn populate_huge(&self, from: usize) -> io::Result<()> {
+        assert!(from.is_multiple_of(HUGE_BYTES) && from + HUGE_BYTES <= self.bytes);
+        // SAFETY: in range by the assertion; neither advice changes contents.
+        unsafe {
+            madvise(self.at(from), HUGE_BYTES, MmapAdvise::MADV_HUGEPAGE)?;
+            madvise(self.at(from), HUGE_BYTES, MmapAdvise::MADV_POPULATE_WRITE)?;
+        }
+        Ok(())
+    }
+
     /// Gives the pages wholly inside `from..to` back to the system; they read as zeros afterwards.
     ///
     /// # Safety
@@ -103,6 +134,31 @@ impl Mapping {
     fn at(&self, offset: usize) -> NonNull<c_void> {
         // SAFETY: callers assert offset <= bytes, so the result stays within (or one past) the mapping.
         unsafe { self.base.add(offset).cast() }
+    }
+}
+
+/// Reserves `bytes` of address space, aligned to huge pages if it is larger than a few of them.
+fn map_aligned(bytes: usize) -> nix::Result<NonNull<c_void>> {
+    let map = |bytes: usize| {
+        let length = NonZeroUsize::new(bytes).ok_or(nix::errno::Errno::EINVAL)?;
+        let flags = MapFlags::MAP_PRIVATE | MapFlags::MAP_NORESERVE;
+        // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no existing memory.
+        unsafe { mmap_anonymous(None, length, ProtFlags::PROT_NONE, flags) }
+    };
+    if bytes < 4 * HUGE_BYTES {
+        return map(bytes);
+    }
+    let all = map(bytes.checked_add(HUGE_BYTES).ok_or(nix::errno::Errno::ENOMEM)?)?;
+    let head = all.as_ptr().align_offset(HUGE_BYTES);
+    // SAFETY: `head` is below HUGE_BYTES, so `head + bytes` is at most the length of the mapping just made. What is cut off at both ends
+    // is ours, whole pages, and nobody uses it.
+    unsafe {
+        let base = all.byte_add(head);
+        if head > 0 {
+            munmap(all, head)?;
+        }
+        munmap(base.byte_add(bytes), HUGE_BYTES - head)?;
+        Ok(base)
     }
 }
 

@@ -25,11 +25,14 @@ pub struct Config {
     pub blob_reserve_bytes: usize,
     /// How long memory without live data stays resident, for reuse without a system call, before [`Slab::release`] gives it back.
     pub decay_ms: u32,
+    /// Huge pages for chunks beyond the first 8 MiB, faulted in ahead of use by a thread of the slab's own. It costs up to 2.25 MiB of memory
+    /// in all, and spares large heaps most TLB misses.
+    pub huge_pages: bool,
 }
 
 impl Default for Config {
     fn default() -> Config {
-        Config { reserve_bytes: 32 << 30, blob_reserve_bytes: 1 << 40, decay_ms: 1000 }
+        Config { reserve_bytes: 32 << 30, blob_reserve_bytes: 1 << 40, decay_ms: 1000, huge_pages: true }
     }
 }
 
@@ -50,7 +53,7 @@ impl Slab {
     /// When not even a small part of the address space can be reserved.
     pub fn new(config: Config) -> io::Result<Slab> {
         Ok(Slab {
-            chunks: Chunks::new(config.reserve_bytes)?,
+            chunks: Chunks::new(config.reserve_bytes, config.huge_pages)?,
             blobs: Blobs::new(config.blob_reserve_bytes)?,
             clock: Clock::default(),
             decay_ms: config.decay_ms,
@@ -133,6 +136,7 @@ impl Slab {
     /// Bytes of data pages that may be resident: touched since they were last released. Metadata is in [`Slab::overhead_bytes`].
     pub fn resident_estimate_bytes(&self) -> u64 {
         (self.chunks.resident_pages + self.blobs.extents.resident_pages) * PAGE_BYTES as u64
+            + self.chunks.ahead_bytes() as u64
     }
 
     /// Bytes of the allocator's own records.

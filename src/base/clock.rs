@@ -1,5 +1,5 @@
-//! The time of one event-loop turn. A worker refreshes its clock once per wake-up; everything in that turn sees the same instant, so that
-//! a command and its effects agree and nothing on the request path asks the kernel.
+//! The time of one event-loop turn. A worker ticks its clock once per wake-up, and refreshes it some times a second; everything in that
+//! turn sees the same instant, so that a command and its effects agree and nothing on the request path asks the kernel.
 //!
 //! Two readings: unix milliseconds, in which deadlines are kept (they survive a restart and come from EXPIREAT), and monotonic
 //! nanoseconds, for durations and time-outs.
@@ -82,13 +82,13 @@ impl Clock {
         Stopwatch(self.source.clone())
     }
 
-    /// Milliseconds since 1970 as of the last refresh, with small steps back held (see above).
+    /// Milliseconds since 1970 as of the last refresh or tick, with small steps back held (see above).
     #[inline]
     pub fn unix_ms(&self) -> u64 {
         self.unix_ms
     }
 
-    /// Nanoseconds since some fixed instant as of the last refresh; never decreases.
+    /// Nanoseconds since some fixed instant as of the last refresh or tick; never decreases.
     #[inline]
     pub fn mono_ns(&self) -> u64 {
         self.mono_ns

@@ -4,13 +4,20 @@ const PAGE: usize = 256;
 
 /// A sparse vector of `T` with stable places.
 pub struct Indexed<T> {
-    pages: Vec<Option<Box<[Option<T>]>>>,
+    pages: Vec<Option<Page<T>>>,
+    len: usize,
+    /// Pages that exist. One that becomes empty is given back.
+    live_pages: usize,
+}
+
+struct Page<T> {
+    slots: Box<[Option<T>]>,
     len: usize,
 }
 
 impl<T> Default for Indexed<T> {
     fn default() -> Indexed<T> {
-        Indexed { pages: Vec::new(), len: 0 }
+        Indexed { pages: Vec::new(), len: 0, live_pages: 0 }
     }
 }
 
@@ -35,37 +42,46 @@ impl<T> Indexed<T> {
         if page >= self.pages.len() {
             self.pages.resize_with(page + 1, || None);
         }
-        let page = self.pages[page].get_or_insert_with(|| (0..PAGE).map(|_| None).collect());
-        assert!(page[slot].is_none(), "index {index} is in use");
-        page[slot] = Some(value);
+        let live_pages = &mut self.live_pages;
+        let page = self.pages[page].get_or_insert_with(|| {
+            *live_pages += 1;
+            Page { slots: (0..PAGE).map(|_| None).collect(), len: 0 }
+        });
+        assert!(page.slots[slot].is_none(), "index {index} is in use");
+        page.slots[slot] = Some(value);
+        page.len += 1;
         self.len += 1;
     }
 
     pub fn remove(&mut self, index: u32) -> Option<T> {
-        let removed = self.get_slot(index)?.take();
-        self.len -= usize::from(removed.is_some());
-        removed
-    }
-
-    fn get_slot(&mut self, index: u32) -> Option<&mut Option<T>> {
-        self.pages.get_mut(index as usize / PAGE)?.as_mut()?.get_mut(index as usize % PAGE)
+        let place = self.pages.get_mut(index as usize / PAGE)?;
+        let page = place.as_mut()?;
+        let removed = page.slots[index as usize % PAGE].take()?;
+        page.len -= 1;
+        self.len -= 1;
+        // The first page stays: a lone client that comes and goes costs no allocation.
+        if page.len == 0 && index as usize >= PAGE {
+            *place = None;
+            self.live_pages -= 1;
+        }
+        Some(removed)
     }
 
     #[inline]
     pub fn get_mut(&mut self, index: u32) -> Option<&mut T> {
-        self.get_slot(index)?.as_mut()
+        self.pages.get_mut(index as usize / PAGE)?.as_mut()?.slots[index as usize % PAGE].as_mut()
     }
 
     #[inline]
     #[must_use]
     pub fn get(&self, index: u32) -> Option<&T> {
-        self.pages.get(index as usize / PAGE)?.as_ref()?[index as usize % PAGE].as_ref()
+        self.pages.get(index as usize / PAGE)?.as_ref()?.slots[index as usize % PAGE].as_ref()
     }
 
     /// All values with their indices.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &T)> {
         self.pages.iter().enumerate().filter_map(|(at, page)| Some((at, page.as_ref()?))).flat_map(|(at, page)| {
-            page.iter().enumerate().filter_map(move |(slot, value)| {
+            page.slots.iter().enumerate().filter_map(move |(slot, value)| {
                 Some((u32::try_from(at * PAGE + slot).unwrap_or(u32::MAX), value.as_ref()?))
             })
         })
@@ -78,7 +94,7 @@ impl<T> Indexed<T> {
         for (at, page) in self.pages.iter().enumerate().skip(first) {
             let skip = if at == first { from as usize % PAGE } else { 0 };
             let Some(page) = page else { continue };
-            if let Some(slot) = page.iter().skip(skip).position(Option::is_some) {
+            if let Some(slot) = page.slots.iter().skip(skip).position(Option::is_some) {
                 return u32::try_from(at * PAGE + skip + slot).ok();
             }
         }
@@ -88,7 +104,7 @@ impl<T> Indexed<T> {
     /// Memory held for slots, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.pages.capacity() * 8 + self.pages.iter().flatten().count() * PAGE * size_of::<Option<T>>()
+        self.pages.capacity() * size_of::<Option<Page<T>>>() + self.live_pages * PAGE * size_of::<Option<T>>()
     }
 }
 
@@ -108,6 +124,9 @@ mod tests {
         assert_eq!((all.len(), all.remove(700), all.remove(700), all.len()), (701, Some(7), None, 700));
         assert_eq!(all.get(100_000), None);
         all.insert(700, 8);
+        assert_eq!(all.live_pages, 3);
+        (256..512).for_each(|i| assert_eq!(all.remove(i), Some(1)));
+        assert_eq!(all.live_pages, 2);
         assert_eq!(all.iter().last(), Some((700, &8)));
         all.remove(3);
         assert_eq!((all.next_occupied(3), all.next_occupied(700), all.next_occupied(701)), (Some(4), Some(700), None));

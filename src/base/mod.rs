@@ -1,4 +1,5 @@
-//! What every layer above may use: numbers, globs, hashes, clocks, output. Knows nothing of keys, commands or sockets.
+//! What every layer above may use: numbers, globs, quoting, hashes, random numbers, clocks, the log, what the system grants, output. Knows
+//! nothing of keys, commands or sockets.
 pub mod clock;
 pub mod cpu;
 pub mod glob;

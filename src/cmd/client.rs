@@ -1,7 +1,10 @@
 //! What the server knows of a connected client, beyond its bytes: identity, protocol, database, for CLIENT and INFO.
 
-use std::collections::BTreeMap;
+use crate::base::indexed::Indexed;
+use static_assertions::const_assert;
+use std::collections::VecDeque;
 use std::fmt::Write as _;
+use std::net::SocketAddrV4;
 
 /// Bits of [`Client::gate`]: reasons to look twice before running a command. 0 for a client that may do all.
 pub mod gate {
@@ -17,17 +20,51 @@ pub struct Labels {
     pub lib_version: Vec<u8>,
 }
 
+/// The two ends of a connection. IPv4, nearly all there is, takes no memory of its own.
+#[derive(Debug)]
+enum Addresses {
+    V4 {
+        remote: SocketAddrV4,
+        local: SocketAddrV4,
+    },
+    /// As CLIENT LIST prints them, separated by one space; the local one is a path on a Unix socket.
+    Other(Box<str>),
+}
+
+impl Addresses {
+    fn new(remote: &str, local: &str) -> Addresses {
+        match (remote.parse(), local.parse()) {
+            (Ok(remote), Ok(local)) => Addresses::V4 { remote, local },
+            _ => Addresses::Other(format!("{remote} {local}").into_boxed_str()),
+        }
+    }
+
+    fn remote(&self) -> String {
+        match self {
+            Addresses::V4 { remote, .. } => remote.to_string(),
+            Addresses::Other(both) => both.split_once(' ').map_or("", |(remote, _)| remote).into(),
+        }
+    }
+
+    fn local(&self) -> String {
+        match self {
+            Addresses::V4 { local, .. } => local.to_string(),
+            Addresses::Other(both) => both.split_once(' ').map_or("", |(_, local)| local).into(),
+        }
+    }
+}
+
 /// A connected client.
 #[derive(Debug)]
 pub struct Client {
     pub id: u64,
-    pub created_unix_ms: u64,
     pub last_input_unix_ms: u64,
-    /// Remote and local address as CLIENT LIST prints them, separated by one space.
-    addresses: Box<str>,
+    /// Unix seconds, good until 2106.
+    created_unix_s: u32,
+    addresses: Addresses,
     labels: Option<Box<Labels>>,
-    /// The last command, as `client|list`.
-    pub last_command: &'static str,
+    /// The last command, as `client|list` (a thin pointer: there are many clients).
+    pub last_command: &'static &'static str,
     pub fd: i32,
     /// Bytes of input that wait: a cut request, or what follows a suspended command.
     pub query_bytes: u32,
@@ -46,11 +83,11 @@ impl Client {
     pub fn new(id: u64, now_unix_ms: u64, remote: &str, local: &str, fd: i32, unix: bool) -> Client {
         Client {
             id,
-            created_unix_ms: now_unix_ms,
             last_input_unix_ms: now_unix_ms,
-            addresses: format!("{remote} {local}").into_boxed_str(),
+            created_unix_s: u32::try_from(now_unix_ms / 1000).unwrap_or(u32::MAX),
+            addresses: Addresses::new(remote, local),
             labels: None,
-            last_command: "NULL",
+            last_command: &"NULL",
             fd,
             query_bytes: 0,
             out_bytes: 0,
@@ -60,16 +97,6 @@ impl Client {
             unix,
             suspended: false,
         }
-    }
-
-    #[must_use]
-    pub fn remote(&self) -> &str {
-        self.addresses.split_once(' ').map_or(&*self.addresses, |(remote, _)| remote)
-    }
-
-    #[must_use]
-    pub fn local(&self) -> &str {
-        self.addresses.split_once(' ').map_or("", |(_, local)| local)
     }
 
     #[must_use]
@@ -86,7 +113,8 @@ impl Client {
         let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
         let empty = Labels::default();
         let labels = self.labels.as_deref().unwrap_or(&empty);
-        let seconds = |since: u64| now_unix_ms.saturating_sub(since) / 1000;
+        let idle_s = now_unix_ms.saturating_sub(self.last_input_unix_ms) / 1000;
+        let age_s = (now_unix_ms / 1000).saturating_sub(u64::from(self.created_unix_s));
         let mut flags = String::new();
         if self.suspended {
             flags.push('b');
@@ -105,12 +133,12 @@ impl Client {
              argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={} oll=0 omem=0 tot-mem={memory} events={} cmd={} user=default redir=-1 resp={} \
              lib-name={} lib-ver={}",
             self.id,
-            self.remote(),
-            self.local(),
+            self.addresses.remote(),
+            self.addresses.local(),
             self.fd,
             text(&labels.name),
-            seconds(self.created_unix_ms),
-            seconds(self.last_input_unix_ms),
+            age_s,
+            idle_s,
             self.database,
             self.query_bytes,
             self.out_bytes,
@@ -124,13 +152,20 @@ impl Client {
     }
 }
 
-/// All connected clients, by the index of their connection.
+// An idle connection is promised 256 bytes in all: this, the session, and the backend's share.
+const_assert!(size_of::<Option<Client>>() <= 88);
+
+/// All connected clients, by the index of their connection, and in the order of their ids.
 #[derive(Default)]
 pub struct Clients {
-    slots: Vec<Option<Box<Client>>>,
-    by_id: BTreeMap<u64, u32>,
+    by_index: Indexed<Client>,
+    /// Ids with the index of their connection, ascending; `GONE` for those that have left, until they are half of it.
+    order: VecDeque<(u64, u32)>,
     next_id: u64,
 }
+
+/// The index of a client that has left.
+const GONE: u32 = u32::MAX;
 
 impl Clients {
     /// Registers the client of connection `index`; ids count from 1 and are never used again.
@@ -138,19 +173,26 @@ impl Clients {
     /// # Panics
     /// If the index is taken: the backend reports the end of a connection before its index comes again.
     pub fn insert(&mut self, index: u32, make: impl FnOnce(u64) -> Client) {
-        let at = index as usize;
-        if at >= self.slots.len() {
-            self.slots.resize_with(at + 1, || None);
-        }
-        assert!(self.slots[at].is_none(), "index {index} is in use");
         self.next_id += 1;
-        self.slots[at] = Some(Box::new(make(self.next_id)));
-        self.by_id.insert(self.next_id, index);
+        self.by_index.insert(index, make(self.next_id));
+        if self.order.len() == self.order.capacity() {
+            // By an eighth rather than by as much again: there may be very many, and each counts to its client.
+            self.order.reserve_exact(self.order.len() / 8 + 64);
+        }
+        self.order.push_back((self.next_id, index));
     }
 
     pub fn remove(&mut self, index: u32) {
-        if let Some(client) = self.slots.get_mut(index as usize).and_then(Option::take) {
-            self.by_id.remove(&client.id);
+        let Some(client) = self.by_index.remove(index) else { return };
+        if let Ok(at) = self.order.binary_search_by_key(&client.id, |entry| entry.0) {
+            self.order[at].1 = GONE;
+        }
+        while self.order.front().is_some_and(|entry| entry.1 == GONE) {
+            self.order.pop_front();
+        }
+        if self.order.len() > 2 * self.by_index.len() + 64 {
+            self.order.retain(|entry| entry.1 != GONE);
+            self.order.shrink_to_fit();
         }
     }
 
@@ -158,7 +200,7 @@ impl Clients {
     /// If there is no such client.
     #[inline]
     pub fn get_mut(&mut self, index: u32) -> &mut Client {
-        self.slots[index as usize].as_deref_mut().expect("a client lives as long as its connection")
+        self.by_index.get_mut(index).expect("a client lives as long as its connection")
     }
 
     /// # Panics
@@ -166,34 +208,82 @@ impl Clients {
     #[inline]
     #[must_use]
     pub fn get(&self, index: u32) -> &Client {
-        self.slots[index as usize].as_deref().expect("a client lives as long as its connection")
+        self.by_index.get(index).expect("a client lives as long as its connection")
     }
 
     #[must_use]
     pub fn len(&self) -> usize {
-        self.by_id.len()
+        self.by_index.len()
     }
 
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.by_id.is_empty()
-    }
-
-    /// In the order of their ids.
-    pub fn iter(&self) -> impl Iterator<Item = &Client> {
-        self.by_id.values().map(|&index| self.get(index))
+        self.by_index.is_empty()
     }
 
     /// The client with the smallest id above `id`.
     #[must_use]
     pub fn after(&self, id: u64) -> Option<&Client> {
-        use std::ops::Bound::{Excluded, Unbounded};
-        self.by_id.range((Excluded(id), Unbounded)).next().map(|(_, &index)| self.get(index))
+        let from = self.order.partition_point(|entry| entry.0 <= id);
+        self.order.range(from..).find(|entry| entry.1 != GONE).map(|entry| self.get(entry.1))
     }
 
     /// The client with this id.
     #[must_use]
     pub fn by_id(&self, id: u64) -> Option<&Client> {
-        self.by_id.get(&id).map(|&index| self.get(index))
+        let at = self.order.binary_search_by_key(&id, |entry| entry.0).ok()?;
+        Some(self.order[at].1).filter(|index| *index != GONE).map(|index| self.get(index))
+    }
+
+    /// Memory held for clients, in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.by_index.bytes() + self.order.capacity() * size_of::<(u64, u32)>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn client(id: u64) -> Client {
+        Client::new(id, 5_000, "127.0.0.1:4711", "127.0.0.1:6379", 7, false)
+    }
+
+    #[test]
+    fn ids_ascend_and_survive_churn() {
+        let mut clients = Clients::default();
+        for index in 0..300 {
+            clients.insert(index, client);
+        }
+        for index in 0..299 {
+            clients.remove(index);
+            assert_eq!(clients.after(0).map(|c| c.id), Some(u64::from(index) + 2));
+        }
+        assert_eq!((clients.len(), clients.order.len()), (1, 1));
+        clients.insert(3, client);
+        clients.insert(1, client);
+        clients.remove(3);
+        assert_eq!(clients.after(300).map(|c| c.id), Some(302), "301 has left");
+        assert!(clients.by_id(301).is_none() && clients.after(302).is_none());
+        assert_eq!(clients.by_id(302).map(|c| c.id), Some(302));
+    }
+
+    #[test]
+    fn a_line_of_the_list() {
+        let line = |client: &Client| {
+            let mut line = Vec::new();
+            client.describe(9_000, &mut line);
+            String::from_utf8(line).unwrap()
+        };
+        let tcp = line(&client(3));
+        assert!(
+            tcp.starts_with("id=3 addr=127.0.0.1:4711 laddr=127.0.0.1:6379 fd=7 name= age=4 idle=4 flags=N db=0"),
+            "{tcp}"
+        );
+        let unix = Client::new(4, 0, "/tmp/x y.sock:0", "/tmp/x", 8, true);
+        assert!(line(&unix).contains(" flags=U "));
+        let v6 = line(&Client::new(5, 0, "[::1]:5", "[::1]:6", 9, false));
+        assert!(v6.contains("addr=[::1]:5 laddr=[::1]:6 "), "{v6}");
     }
 }

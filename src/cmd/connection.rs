@@ -56,7 +56,7 @@ fn log_in(ctx: &mut Ctx<'_>, user: &[u8], password: &[u8]) -> Result<(), Failure
     Ok(())
 }
 
-/// AUTH [user] password
+/// `AUTH [user] password`
 pub fn auth(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     ctx.attempt(|ctx| {
         match args {
@@ -74,7 +74,7 @@ pub fn auth(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     })
 }
 
-/// HELLO [version [AUTH user password] [SETNAME name]]
+/// `HELLO [version [AUTH user password] [SETNAME name]]`
 pub fn hello(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     ctx.attempt(|ctx| {
         let mut resp3 = ctx.client().resp3;
@@ -183,17 +183,17 @@ pub fn client_setinfo(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
 
 pub fn client_info(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
     let mut line = Vec::new();
-    ctx.client().last_command = "client|info";
+    ctx.client().last_command = &"client|info";
     ctx.clients.get(ctx.me).describe(ctx.db.now_ms(), &mut line);
     line.push(b'\n');
     ctx.reply.verbatim(b"txt", &line);
     Outcome::Done
 }
 
-/// CLIENT LIST [TYPE normal | master | replica | pubsub] [ID id ...]
+/// `CLIENT LIST [TYPE normal | master | replica | pubsub] [ID id ...]`
 pub fn client_list(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     let mut ids = None;
-    ctx.client().last_command = "client|list";
+    ctx.client().last_command = &"client|list";
     let mut nobody = false;
     match (args.get(2).map(|a| a.to_ascii_lowercase()).as_deref(), args.len()) {
         (None, _) => {}

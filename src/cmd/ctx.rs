@@ -226,11 +226,12 @@ pub struct Stats {
     pub out_bytes_max: RecentMax,
     /// Commands, bytes of input and bytes of output a second, of late.
     pub per_second: [u64; 3],
-    /// Bytes that the backend holds for connections and their output.
+    /// Bytes that the backend holds for connections and their output, with the tables of sessions and clients.
     pub backend_bytes: u64,
 }
 
-/// All memory that the server accounts for: data with its structure, and clients.
+/// All memory that the server accounts for, but for what little of tables and wheels lies on the heap (`Shard::heap_bytes`): the slab, what
+/// clients hold, and what is held for each connection (`Stats::backend_bytes`).
 #[must_use]
 pub fn used_bytes(shard: &Shard, stats: &Stats) -> u64 {
     shard.used_bytes() + stats.clients_bytes + stats.backend_bytes

@@ -17,7 +17,7 @@ const SECTIONS: [Section; 7] = [
     ("keyspace", keyspace),
 ];
 
-/// INFO [section ...]
+/// `INFO [section ...]`
 pub fn info(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     // Otherwise only looked at from time to time; nobody shall see it fall.
     let used = super::ctx::used_bytes(ctx.db.shard_ref(), ctx.stats) + ctx.db.shard_ref().heap_bytes();

@@ -60,7 +60,7 @@ pub fn randomkey(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
 
 // ---- FLUSHDB, FLUSHALL ----
 
-/// FLUSHALL | FLUSHDB [ASYNC | SYNC]: the keys are gone at once; with SYNC (the default) the reply waits until their memory is back.
+/// `FLUSHALL | FLUSHDB [ASYNC | SYNC]`: the keys are gone at once; with SYNC (the default) the reply waits until their memory is back.
 fn flush(ctx: &mut Ctx<'_>, args: Args<'_>, all: bool) -> Outcome {
     let sync = match args.get(1).map(|a| a.to_ascii_lowercase()).as_deref() {
         None | Some(b"sync") => true,
@@ -192,7 +192,7 @@ pub fn keys(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     ctx.suspend(Box::new(task))
 }
 
-/// SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]
+/// `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`
 pub fn scan(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     let parsed = parse_scan(args);
     let (walk, count) = match parsed {

@@ -13,7 +13,7 @@ const AHEAD: usize = 12;
 pub const OUT_HIGH_BYTES: usize = 1 << 20;
 /// Bytes of replies that one command may copy before it goes on in slices.
 const COPY_MAX_BYTES: usize = 256 << 10;
-/// A request of more arguments than this runs in slices.
+/// A request that did not fit a receive window and has more arguments than this runs in slices.
 pub const SLICED_MIN_ARGS: usize = 1024;
 
 /// Runs a command of many keys at once; goes on in slices when the replies become too much to copy in one go.

@@ -93,7 +93,7 @@ pub fn command_getkeysandflags(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     commands(ctx, |table, reply| introspect::get_keys_and_flags(table, &args[2..], reply))
 }
 
-/// CONFIG GET pattern [pattern ...]
+/// `CONFIG GET pattern [pattern ...]`
 pub fn config_get(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     let found = ctx.config.get(&args[2..], glob_matches);
     ctx.reply.map(found.len());
@@ -159,7 +159,7 @@ impl super::ctx::Task for Awake {
     }
 }
 
-/// SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]: ends the server without a reply. There is no persistence yet, so SAVE is refused
+/// `SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]`: ends the server without a reply. There is no persistence yet, so SAVE is refused
 /// rather than pretended.
 pub fn shutdown(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     let (mut save, mut nosave, mut now, mut force, mut abort) = (false, false, false, false, false);

@@ -100,7 +100,7 @@ bit_set! {
         MAY_REPLICATE: 24,
         /// Off unless the configuration allows it (DEBUG).
         PROTECTED: 25,
-        /// Reads or changes keys that its arguments do not name: every shard is locked.
+        /// Reads or changes keys that its arguments do not name: with several workers every shard is to be locked.
         TOUCHES_ARBITRARY_KEYS: 26,
         /// Changes how the bytes after it must be parsed or to whom they belong: ends a parse batch.
         ENDS_BATCH: 27,

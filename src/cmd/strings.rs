@@ -82,7 +82,7 @@ enum Condition {
     IfPresent,
 }
 
-/// SET key value [NX | XX] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]
+/// `SET key value [NX | XX] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]`
 #[inline]
 pub fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     if args.len() > 3 {

@@ -50,9 +50,9 @@ pub struct Config {
     pub logfile: Option<PathBuf>,
     /// Absolute; the process changes to it after start.
     pub dir: PathBuf,
-    /// Runs of the background work per second.
+    /// Runs of the cron per second: time-outs, rates, the wall clock, the search for memory worth evacuating. Work that is due waits for none.
     pub hz: u32,
-    /// 0 = one per CPU of the affinity mask.
+    /// 0 or 1: this version serves with one.
     pub workers: u32,
     /// Microseconds a worker polls before it blocks.
     pub spin_us: u32,

@@ -1,5 +1,6 @@
 //! Work of a shard between requests, in small units: expiry on time, growth and shrinking of tables, emptying of flushed databases,
-//! freeing of huge values, giving memory back. Whoever calls decides how long it may take; each unit takes some microseconds.
+//! freeing of huge values, giving idle memory back, evacuation. Whoever calls decides how long it may take; each unit takes some
+//! microseconds.
 #![allow(unsafe_code)]
 
 use super::item::{self, Expiry};
@@ -10,7 +11,8 @@ use crate::table::{Slot, Table};
 use dolmen_slab::{Handle, Kind, Slab};
 use std::mem;
 
-/// Units of one round: entries of a wheel, segments of a table, items of a flushed database, extents of huge values, spans.
+/// Units of one round, beside one segment of each table: entries of a wheel, items (or blocks of a wheel) of a flushed database, extents
+/// and spans, bytes of items that move.
 const EXPIRE_UNIT: usize = 32;
 const DRAIN_UNIT: usize = 64;
 const FREE_UNIT: usize = 4;

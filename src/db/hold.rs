@@ -1,4 +1,4 @@
-//! Names held by a command that runs in slices (an MSET or MGET of very many keys): other commands that name one of them wait
+//! Names held by a command that runs in slices (MSET, MGET, DEL, EXISTS of very many keys): other commands that name one of them wait
 //! until it has finished, so that a sliced command is still atomic to everybody.
 //!
 //! One holder at a time. The set is a Bloom filter (B. H. Bloom, 1970; two probes, 16 bits a key): a false positive makes a command

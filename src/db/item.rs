@@ -174,7 +174,7 @@ pub struct Item<'a> {
 
 impl<'a> Item<'a> {
     /// # Safety
-    /// `h` is a live item of `slab`: it came from [`write`] and was not freed. The table's handles are.
+    /// `h` is a live item of `slab`: it came from [`write()`] and was not freed. The table's handles are.
     #[inline(always)]
     #[must_use]
     pub unsafe fn at(slab: &'a Slab, h: Handle) -> Item<'a> {

@@ -13,9 +13,9 @@ const START_MS: u64 = 1_750_000_000_123;
 const DATABASES: usize = 3;
 const MAX_BYTES: usize = 2 << 20;
 
-const ROOMY: Config = Config { reserve_bytes: 1 << 30, blob_reserve_bytes: 1 << 30, decay_ms: 1000 };
+const ROOMY: Config = Config { reserve_bytes: 1 << 30, blob_reserve_bytes: 1 << 30, decay_ms: 1000, huge_pages: false };
 /// Some spans and a few hundred extents: most programs run out of both.
-const TIGHT: Config = Config { reserve_bytes: 1 << 20, blob_reserve_bytes: 8 << 20, decay_ms: 1000 };
+const TIGHT: Config = Config { reserve_bytes: 1 << 20, blob_reserve_bytes: 8 << 20, decay_ms: 1000, huge_pages: false };
 
 /// Bytes that differ by seed, from the first to the last.
 fn text(seed: u64, len: usize) -> Vec<u8> {

@@ -1,12 +1,13 @@
 //! One batch of requests of one client.
 //!
 //! ```text
-//! while parsing   hash of the first key → prefetch its bucket
+//! while parsing   hash of the first key → its site, whose bucket is fetched
 //! then            items of the first dozen → prefetch (the buckets have arrived meanwhile)
 //! every dozen     items of the next dozen → prefetch
 //! each            checks → run → effects
 //! ```
-//! Prefetches are hints: running a command looks everything up again.
+//! Prefetches are hints. A command's lookup begins at its request's site as long as no segment of the table was rewritten since the batch
+//! began (`Table::epoch`), and anew otherwise.
 
 use super::Engine;
 use crate::base::out::Out;
@@ -142,7 +143,7 @@ impl Engine {
             let outcome = (row.run.run)(&mut ctx, argv);
             apply_effects(&mut ctx);
             if outcome != Outcome::Done {
-                ctx.client().last_command = row.name;
+                ctx.client().last_command = &row.name;
                 return match (outcome, ctx.task.take()) {
                     (Outcome::Suspended, Some(task)) => {
                         ctx.stats.suspended += 1;
@@ -153,14 +154,14 @@ impl Engine {
             }
         }
         if let Some(row) = requests.last().and_then(|r| r.row) {
-            ctx.client().last_command = row.name;
+            ctx.client().last_command = &row.name;
         }
         End::All
     }
 
-    #[inline(never)]
     /// Runs a request that arrived in pieces. `blob`: the value that was received in place. A request of very many keys takes the carry
     /// along into its task; otherwise the caller clears it.
+    #[inline(never)]
     pub fn run_carried(
         &mut self,
         me: u32,
@@ -179,7 +180,7 @@ impl Engine {
         {
             self.stats.commands += 1;
             let mut ctx = self.ctx(me, out);
-            ctx.client().last_command = row.name;
+            ctx.client().last_command = &row.name;
             crate::cmd::many::suspend(&mut ctx, std::mem::take(carry), sliced);
             return match ctx.task.take() {
                 Some(task) => {
@@ -228,7 +229,7 @@ impl Engine {
                 Verdict::Run => {
                     (row.run.run)(&mut ctx, args);
                     apply_effects(&mut ctx);
-                    ctx.client().last_command = row.name;
+                    ctx.client().last_command = &row.name;
                     End::All
                 }
                 Verdict::Refused => End::All,
@@ -256,7 +257,8 @@ fn narrow(n: usize) -> u32 {
     n as u32
 }
 
-/// What a command has changed becomes visible to the rest of the server here, and nowhere else.
+/// What a command has changed becomes visible to the rest of the server here (what the later steps of a task have changed, where they are
+/// called: `Session::go_on`, `Engine::step_orphan`).
 #[inline(always)]
 fn apply_effects(ctx: &mut Ctx<'_>) {
     ctx.stats.dirty += ctx.changed;

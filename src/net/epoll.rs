@@ -4,15 +4,15 @@
 //! It knows nothing of protocols.
 //!
 //! # Invariants
-//! - A flag [`READABLE`] that is not set means: the kernel holds nothing unread, or a new edge will tell. Whoever stops reading early
+//! - A flag `READABLE` that is not set means: the kernel holds nothing unread, or a new edge will tell. Whoever stops reading early
 //!   leaves it set; whoever makes reading possible again puts such a connection on the ready list.
 //! - `BLOCKED` means: the last send ended with EAGAIN, so an edge of EPOLLOUT will come. Output that is queued without it is on the way to
 //!   a flush: its connection is in `dirty`, or in `ready`.
 //! - A connection is in `dirty` (`ready`) once at most, and exactly while its flag `DIRTY` (`READY`) is set. Entries whose id is dead are
 //!   skipped.
 //! - Work that is left over makes the next `poll` not wait.
-//! - The common case, a connection whose flags are 0, takes the path [`Epoll::event`], [`Epoll::flush_one`], which neither
-//!   allocates nor searches. Everything else is in [`Epoll::service`] and the functions below it.
+//! - The common case, a connection whose flags are 0, takes the path `Epoll::event`, `Epoll::flush_one`, which neither
+//!   allocates nor searches. Everything else is in `Epoll::service` and the functions below it.
 mod accept;
 mod input;
 mod output;

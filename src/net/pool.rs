@@ -8,7 +8,7 @@ pub(super) const BUFFER_BYTES: usize = 16 * 1024;
 /// Above this capacity a buffer is not kept. A pipeline of middling values goes to 64 KiB without paying for growth each time.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
 /// Bound of the pool.
-const POOL_BYTES_MAX: usize = 2 << 20;
+const POOL_BYTES_MAX: usize = 1 << 20;
 
 pub(super) struct Pool {
     buffers: Vec<Vec<u8>>,

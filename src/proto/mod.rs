@@ -1,4 +1,4 @@
-//! Wire protocols, sans I/O: bytes in, argument slices out; values in, bytes out.
+//! Wire protocols, sans I/O: bytes in, argument slices out; values in, bytes out. RESP2 and RESP3, multibulk and inline.
 pub mod carry;
 mod double;
 pub mod errors;

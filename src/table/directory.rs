@@ -13,7 +13,7 @@
 //!   the prefix             page's own depth P             bits after the segment's depth
 //! ```
 //! A page of depth P fills 2^(R-P) words of the root, a segment of depth D a run of 2^(P+k-D) words of its page; both are aligned to
-//! their size. Each page doubles and splits alone; a page splits when it is 16 KiB, so the root has one word for about 2,000
+//! their size. Each page doubles and splits alone; a page splits when it is 16 KiB, so the root has one word for up to 2,048
 //! segments, and doubling it costs next to nothing.
 //!
 //! Invariant: P <= D <= P+k for every segment of a page. A page is never larger than its deepest segment needs, except when the memory for

@@ -21,7 +21,7 @@ use dolmen_slab::{AllocError, Handle, Slab};
 
 /// A segment that would need more is split.
 const SEGMENT_BUCKETS_MAX: u32 = 48;
-/// Buddies with no more entries than this become one. Well below the some 400 that a segment of the largest size must reach to split.
+/// Buddies with no more entries than this become one. Well below the 340 to 412 (by the factor drawn) from which on a segment splits.
 const MERGE_ENTRIES_MAX: u32 = 288;
 /// Segments of fewer buckets double, and wait until they are full: their entries are few.
 const SMALL_BUCKETS: u32 = 4;

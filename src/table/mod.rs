@@ -8,7 +8,9 @@
 //!      └─────────────────────────────────┴─────────┴───────────────┘
 //!        └── the prefix: all that places an entry ──┘
 //!
-//!  prefix ─▶ root ─▶ page ─▶ segment of 1 to 48 buckets ─▶ home bucket ─▶ next bucket, while the overflow count says so
+//!  prefix ─▶ root ─▶ page ─▶ segment of 1 to 48 buckets (*) ─▶ home bucket ─▶ next bucket, while the overflow count says so
+//!
+//!  (*) up to 256 where hashes agree in so many bits that splitting would not part them
 //! ```
 //! A hit costs two cache lines that are not hot anyway, the bucket and the entry. The position is monotone in the prefix, from the root
 //! down to the bucket: a scan cursor is a prefix, and stays true whatever grows, splits, shrinks or merges meanwhile.

@@ -20,12 +20,15 @@ impl Table {
     /// Visits all entries of one home bucket, and returns the cursor of the next: 0 at the end. Start with 0.
     ///
     /// A cursor is a position among the hashes' upper halves (at most 32 bits), so it stays valid whatever happens to the table. An entry
-    /// that is there from the first call to the last is visited at least once; more than once only if its segment was rewritten
-    /// between two calls. Cursors that this function never returned are taken for the next position, or the end.
+    /// that is there from the first call to the last is visited exactly once, also when its segment is rewritten between two
+    /// calls. Cursors that this function never returned are taken for the next position, or the end.
     pub fn scan(&self, slab: &Slab, entries: &impl Entries, cursor: u64, mut visit: impl FnMut(Handle)) -> u64 {
         let Ok(prefix) = u32::try_from(cursor) else { return 0 };
         let Some(segment) = self.directory.segment(slab, prefix) else { return 0 };
         let home = segment.home(prefix);
+        // The segment was rewritten since the cursor was made: what lies before it in the bucket was visited under the old bounds. (At the
+        // start of a segment of one bucket this is true for nothing, and does no harm.)
+        let begun = prefix > 0 && segment.home(prefix - 1) == home;
         let mut index = home;
         // Nothing went past the bucket before: then all that is in the home bucket is at home there.
         let before = if home == 0 { segment.buckets() - 1 } else { home - 1 };
@@ -39,7 +42,12 @@ impl Table {
             }
             for slot in bucket.occupied() {
                 let handle = bucket.handle(slot);
-                if all_at_home || segment.home(top(entries.hash(slab, handle))) == home {
+                if all_at_home && !begun {
+                    visit(handle);
+                    continue;
+                }
+                let position = top(entries.hash(slab, handle));
+                if segment.home(position) == home && (!begun || position >= prefix) {
                     visit(handle);
                 }
             }

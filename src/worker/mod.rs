@@ -3,7 +3,8 @@
 //! ```text
 //! turn: poll (inputs → sessions → output) → suspended commands → flush (one send each) → background, in slices
 //! ```
-//! Every turn is bounded: dispatch of inputs ends after `DISPATCH_MAX`, suspended commands and background work get slices.
+//! Every turn is bounded: dispatch of inputs ends after `DISPATCH_MAX_NS` (as looked at between connections, at every `DISPATCH_LOOK`-th),
+//! suspended commands and background work get slices.
 mod rates;
 #[cfg(test)]
 mod sim_tests;
@@ -59,6 +60,9 @@ impl<B: Backend> Worker<B> {
     /// # Errors
     /// If the backend cannot wait for events any more.
     pub fn run(&mut self) -> std::io::Result<()> {
+        let engine = &mut self.state.engine;
+        engine.stats.backend_bytes = self.backend.memory_bytes() as u64;
+        engine.facts.start_used_bytes = engine.used_bytes();
         while !self.turn(None)? {}
         self.shut_down()
     }

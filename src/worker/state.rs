@@ -145,7 +145,7 @@ impl State {
         stats.turns += 1;
         stats.turn_ns_total += ns;
         stats.turn_ns_max = stats.turn_ns_max.max(ns);
-        stats.backend_bytes = backend_bytes as u64;
+        stats.backend_bytes = (backend_bytes + self.sessions.bytes() + self.engine.clients.bytes()) as u64;
         stats.output_bytes = sent_bytes;
         self.awake = false;
     }
@@ -456,5 +456,55 @@ impl Handler for State {
     fn turn_over(&mut self) -> bool {
         self.looks += 1;
         self.looks.is_multiple_of(DISPATCH_LOOK) && self.watch.now_ns().saturating_sub(self.woken_ns) > DISPATCH_MAX_NS
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::base::clock::Clock;
+    use crate::config::Config;
+
+    fn peer(remote: &str, unix: bool) -> Peer {
+        Peer { remote: remote.into(), local: "192.0.2.1:6379".into(), fd: 9, unix }
+    }
+
+    #[test]
+    fn local_peers() {
+        for remote in ["127.0.0.1:4711", "127.9.9.9:1", "[::1]:4711", "[::ffff:127.0.0.1]:4711"] {
+            assert!(is_local(&peer(remote, false)), "{remote}");
+        }
+        for remote in
+            ["192.0.2.7:4711", "[2001:db8::1]:4711", "[::ffff:192.0.2.7]:4711", "0.0.0.0:1", "?:0", "/run/sock:0"]
+        {
+            assert!(!is_local(&peer(remote, false)), "{remote}");
+        }
+        assert!(is_local(&peer("/run/sock:0", true)));
+    }
+
+    /// What is said to a peer that connects, and how many were refused.
+    fn greeting(remote: &str, change: impl FnOnce(&mut Config)) -> (Flow, String, u64) {
+        let mut config = Config::default();
+        change(&mut config);
+        let engine =
+            Engine::new(config, Clock::manual(1, 1), 7, dolmen_slab::Config::default()).expect("address space");
+        let mut state = State::new(engine);
+        let (conn, mut out) = (ConnId { index: 0, generation: 1 }, Out::new());
+        let flow = state.opened(conn, peer(remote, false), &mut out);
+        let mut slices = Vec::new();
+        out.slices(&mut slices, 8);
+        let said = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+        (flow, String::from_utf8(said).expect("a text"), state.engine.stats.rejected_connections)
+    }
+
+    #[test]
+    fn protected_mode() {
+        let (flow, said, rejected) = greeting("192.0.2.7:4711", |_| {});
+        assert_eq!((flow, rejected), (Flow::Finish, 1));
+        assert!(said.starts_with("-DENIED ") && said.ends_with("\r\n") && said.matches('\n').count() == 1, "{said}");
+        let welcome = (Flow::Read, String::new(), 0);
+        assert_eq!(greeting("127.0.0.1:4711", |_| {}), welcome);
+        assert_eq!(greeting("192.0.2.7:4711", |c| c.protected_mode = false), welcome);
+        assert_eq!(greeting("192.0.2.7:4711", |c| c.requirepass = b"secret".to_vec()), welcome);
     }
 }

@@ -3,7 +3,7 @@
 use dolmen_slab::{CHUNK_BYTES_MAX, Config, Handle, Kind, Slab};
 use proptest::prelude::*;
 
-use crate::model::{Choices, Model, programs, resident_bytes};
+use crate::model::{Choices, Model, programs, resident_bytes, small_pages};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -31,7 +31,7 @@ proptest! {
 
     #[test]
     fn programs_agree_with_the_model(ops in ops()) {
-        let mut model = Model::new(Slab::new(Config::default()).unwrap());
+        let mut model = Model::new(Slab::new(small_pages()).unwrap());
         let mut now_ms = 1_000_000;
         for op in ops {
             match op {
@@ -74,7 +74,7 @@ proptest! {
 #[test]
 fn every_class_fills_whole_spans() {
     for bytes in (8..=256).step_by(8).chain((256..=CHUNK_BYTES_MAX).step_by(32)) {
-        let mut slab = Slab::new(Config::default()).unwrap();
+        let mut slab = Slab::new(small_pages()).unwrap();
         let class_bytes = Slab::class_bytes(bytes);
         let capacity = (65536 / class_bytes).min(2048);
         let handles: Vec<Handle> = (0..capacity * 3).map(|_| slab.alloc(bytes, Kind::Item).unwrap()).collect();
@@ -95,7 +95,7 @@ fn every_class_fills_whole_spans() {
 
 #[test]
 fn a_mostly_empty_span_touches_its_first_pages_only() {
-    let mut slab = Slab::new(Config::default()).unwrap();
+    let mut slab = Slab::new(small_pages()).unwrap();
     for _ in 0..10 {
         slab.alloc(32, Kind::Item).unwrap();
         slab.alloc(1000, Kind::Interior).unwrap();
@@ -105,7 +105,7 @@ fn a_mostly_empty_span_touches_its_first_pages_only() {
 
 #[test]
 fn the_estimate_agrees_with_the_kernel() {
-    let mut model = Model::new(Slab::new(Config::default()).unwrap());
+    let mut model = Model::new(Slab::new(small_pages()).unwrap());
     let mut choices = Choices(1);
     let sizes = [16, 24, 40, 100, 200, 320, 1000, 2500, 5000, 16384];
     for round in 0..20 {
@@ -128,7 +128,7 @@ fn the_estimate_agrees_with_the_kernel() {
 #[test]
 #[should_panic(expected = "double free")]
 fn a_double_free_panics() {
-    let mut slab = Slab::new(Config::default()).unwrap();
+    let mut slab = Slab::new(small_pages()).unwrap();
     let handles = [(); 3].map(|()| slab.alloc(64, Kind::Item).unwrap());
     // SAFETY: the second call breaks the contract on purpose; it panics before it touches anything.
     unsafe {
@@ -140,7 +140,7 @@ fn a_double_free_panics() {
 #[test]
 #[should_panic(expected = "double free")]
 fn a_double_free_in_a_span_that_was_emptied_panics() {
-    let mut slab = Slab::new(Config::default()).unwrap();
+    let mut slab = Slab::new(small_pages()).unwrap();
     let handles: Vec<Handle> = (0..8).map(|_| slab.alloc(16384, Kind::Item).unwrap()).collect();
     // SAFETY: as above.
     unsafe {
@@ -153,14 +153,14 @@ fn a_double_free_in_a_span_that_was_emptied_panics() {
 #[should_panic(expected = "double free")]
 fn freeing_null_panics() {
     // SAFETY: as above.
-    unsafe { Slab::new(Config::default()).unwrap().free(Handle::NULL, 16) };
+    unsafe { Slab::new(small_pages()).unwrap().free(Handle::NULL, 16) };
 }
 
 #[test]
 #[should_panic(expected = "another class")]
 #[cfg(debug_assertions)]
 fn freeing_with_a_wrong_size_panics_in_debug_builds() {
-    let mut slab = Slab::new(Config::default()).unwrap();
+    let mut slab = Slab::new(small_pages()).unwrap();
     let handle = slab.alloc(64, Kind::Item).unwrap();
     // SAFETY: as above.
     unsafe { slab.free(handle, 65) };
@@ -168,7 +168,7 @@ fn freeing_with_a_wrong_size_panics_in_debug_builds() {
 
 #[test]
 fn a_full_region_fails_and_recovers_by_the_last_hole() {
-    let config = Config { reserve_bytes: 1 << 20, ..Config::default() };
+    let config = Config { reserve_bytes: 1 << 20, ..small_pages() };
     let mut model = Model::new(Slab::new(config).unwrap());
     while model.alloc(32, Kind::Item) {}
     let live = model.order.len();
@@ -186,7 +186,7 @@ fn a_full_region_fails_and_recovers_by_the_last_hole() {
 
 #[test]
 fn kinds_do_not_share_spans() {
-    let mut slab = Slab::new(Config::default()).unwrap();
+    let mut slab = Slab::new(small_pages()).unwrap();
     let (mut items, mut nodes) = (Vec::new(), Vec::new());
     for _ in 0..5000 {
         items.push(slab.alloc(48, Kind::Item).unwrap().bits() >> 13);
@@ -199,7 +199,7 @@ fn kinds_do_not_share_spans() {
 
 #[test]
 fn a_slab_moves_between_threads() {
-    let mut slab = Slab::new(Config::default()).unwrap();
+    let mut slab = Slab::new(small_pages()).unwrap();
     let handle = slab.alloc(100, Kind::Item).unwrap();
     let mut slab = std::thread::spawn(move || {
         slab.prefetch(handle);

@@ -1,11 +1,11 @@
 //! Evacuation: memory comes back, nothing is lost, nothing thrashes.
 
-use dolmen_slab::{Config, Kind, Slab};
+use dolmen_slab::{Kind, Slab};
 
-use crate::model::{Choices, Model, resident_bytes};
+use crate::model::{Choices, Model, resident_bytes, small_pages};
 
 fn filled(chunks: usize, sizes: &[usize], freed_percent: usize) -> Model {
-    let mut model = Model::new(Slab::new(Config::default()).unwrap());
+    let mut model = Model::new(Slab::new(small_pages()).unwrap());
     let mut choices = Choices(7);
     for index in 0..chunks {
         assert!(model.alloc(sizes[index % sizes.len()], Kind::Item));
@@ -119,7 +119,7 @@ fn nothing_lands_in_a_sealed_span_and_it_serves_again_afterwards() {
 
 #[test]
 fn interior_chunks_are_never_victims() {
-    let mut model = Model::new(Slab::new(Config::default()).unwrap());
+    let mut model = Model::new(Slab::new(small_pages()).unwrap());
     for _ in 0..40_000 {
         model.alloc(32, Kind::Interior);
     }

@@ -156,3 +156,8 @@ impl Choices {
         usize::try_from((word ^ (word >> 31)) >> 1).unwrap() % bound
     }
 }
+
+/// Without huge pages, which come when they like: for tests that count resident pages.
+pub fn small_pages() -> dolmen_slab::Config {
+    dolmen_slab::Config { huge_pages: false, ..dolmen_slab::Config::default() }
+}

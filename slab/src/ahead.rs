@@ -1,0 +1,115 @@
+//! Huge pages, faulted in ahead of use by a thread of its own.
+//!
+//! With 4 KiB pages a random access over a large heap misses the TLB as well as the caches, and in a virtual machine such a miss is as dear
+//! as the data's. With 2 MiB pages it does not (`perf/records` has the figures). But the first touch of a huge page zeroes all of it,
+//! which takes from 0.3 ms to 20 ms: so it must not happen where requests are served. Here it happens on a thread that the scheduler
+//! runs only when nobody else wants the CPU. If it comes too late, the unit is used with small pages: slower, never wrong.
+//!
+//! Small heaps stay on small pages, and one unit at most is faulted in but unused, so that little memory is spent on it.
+//!
+//! ```text
+//!   | small pages, START_BYTES | unit | unit | unit in use, 7/8 full | unit faulted in ahead | address space ...
+//!                                                     ^ asks for the next one
+//! ```
+#![allow(unsafe_code)]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use crate::region::{HUGE_BYTES, Mapping};
+
+/// Below this offset a region has small pages.
+const START_BYTES: usize = 8 << 20;
+pub(crate) const START_UNIT: usize = START_BYTES / HUGE_BYTES;
+
+/// What the thread and the allocator tell each other.
+struct Shared {
+    /// Units from `START_UNIT` to here are faulted in, but for those that were too late.
+    done: AtomicUsize,
+    /// The unit in which the allocator has begun last: nothing is faulted in up to it.
+    begun: AtomicUsize,
+    /// The system refuses: no further attempts.
+    refused: AtomicBool,
+}
+
+/// The allocator's side.
+pub(crate) struct Ahead {
+    shared: Arc<Shared>,
+    /// `None` until the first request, and after a failure to start the thread.
+    requests: Option<Sender<usize>>,
+    /// The highest unit that was asked for.
+    asked: usize,
+    enabled: bool,
+}
+
+impl Ahead {
+    pub(crate) fn new(enabled: bool) -> Ahead {
+        let shared =
+            Shared { done: AtomicUsize::new(START_UNIT), begun: AtomicUsize::new(0), refused: AtomicBool::new(false) };
+        Ahead { shared: Arc::new(shared), requests: None, asked: START_UNIT - 1, enabled }
+    }
+
+    /// Was this unit faulted in before it was begun?
+    pub(crate) fn is_ready(&self, unit: usize) -> bool {
+        (START_UNIT..self.shared.done.load(Ordering::Acquire)).contains(&unit)
+    }
+
+    /// Bytes that are faulted in and not begun.
+    pub(crate) fn unused_bytes(&self) -> usize {
+        let begun = self.shared.begun.load(Ordering::Relaxed).max(START_UNIT - 1);
+        (self.shared.done.load(Ordering::Acquire).saturating_sub(begun + 1)) * HUGE_BYTES
+    }
+
+    /// The allocator begins to use `unit`.
+    pub(crate) fn begin(&self, unit: usize) {
+        self.shared.begun.fetch_max(unit, Ordering::Relaxed);
+    }
+
+    /// Should `unit` be asked for?
+    pub(crate) fn wants(&self, unit: usize) -> bool {
+        self.enabled && unit >= START_UNIT && unit > self.asked && !self.shared.refused.load(Ordering::Relaxed)
+    }
+
+    /// Has a unit faulted in. It is committed, and nobody has touched it.
+    pub(crate) fn ask(&mut self, region: &Arc<Mapping>, unit: usize) {
+        self.asked = unit;
+        if self.requests.is_none() {
+            let (sender, receiver) = channel();
+            let (shared, region) = (Arc::clone(&self.shared), Arc::clone(region));
+            let thread = std::thread::Builder::new().name("pages".into()).stack_size(64 << 10);
+            match thread.spawn(move || serve(&receiver, &shared, &region)) {
+                Ok(_) => self.requests = Some(sender),
+                Err(_) => self.enabled = false,
+            }
+        }
+        if let Some(requests) = &self.requests {
+            // Fails only if the thread has ended, which it does when the system refuses.
+            let _ = requests.send(unit);
+        }
+    }
+}
+
+/// The thread: ends when the allocator is dropped, or the system has no huge pages for us.
+fn serve(requests: &Receiver<usize>, shared: &Shared, region: &Mapping) {
+    run_when_idle();
+    for unit in requests {
+        if unit <= shared.begun.load(Ordering::Relaxed) {
+            // Too late: what is begun has small pages already. It stays out of `done` because `done` jumps over it below only
+            // together with a unit that is ready; `is_ready` is asked when a unit is begun, which this one was before.
+            continue;
+        }
+        if region.populate_huge(unit * HUGE_BYTES).is_err() {
+            shared.refused.store(true, Ordering::Relaxed);
+            return;
+        }
+        shared.done.store(unit + 1, Ordering::Release);
+    }
+}
+
+/// Lets every other thread go first: on a machine with one CPU this one must not take it from whoever serves requests.
+fn run_when_idle() {
+    let parameter = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the parameter is a valid struct; the call affects the calling thread only. If it is refused, the thread competes as others do.
+    let _ = unsafe { libc::sched_setscheduler(0, libc::SCHED_IDLE, &raw const parameter) };
+}
