@@ -281,7 +281,7 @@ mod tests {
             tcp.starts_with("id=3 addr=127.0.0.1:4711 laddr=127.0.0.1:6379 fd=7 name= age=4 idle=4 flags=N db=0"),
             "{tcp}"
         );
-        let unix = Client::new(4, 0, "/tmp/x y.sock:0", "/tmp/x", 8, true);
+        let unix = Client::new(4, 0, "/run/x y.sock:0", "/run/x", 8, true);
         assert!(line(&unix).contains(" flags=U "));
         let v6 = line(&Client::new(5, 0, "[::1]:5", "[::1]:6", 9, false));
         assert!(v6.contains("addr=[::1]:5 laddr=[::1]:6 "), "{v6}");
