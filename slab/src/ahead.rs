@@ -3,7 +3,7 @@
 //! With 4 KiB pages a random access over a large heap misses the TLB as well as the caches, and in a virtual machine such a miss is as dear
 //! as the data's. With 2 MiB pages it does not (`perf/records` has the figures). But the first touch of a huge page zeroes all of it,
 //! which takes from 0.3 ms to 20 ms: so it must not happen where requests are served. Here it happens on a thread that the scheduler
-//! runs only when nobody else wants the CPU. If it comes too late, the unit is used with small pages: slower, never wrong.
+//! runs only when nobody else wants the CPU. If it is not done in time, the allocator goes on behind the unit, with small pages, and comes back.
 //!
 //! Small heaps stay on small pages, and one unit at most is faulted in but unused, so that little memory is spent on it.
 //!
@@ -29,6 +29,8 @@ struct Shared {
     done: AtomicUsize,
     /// The unit in which the allocator has begun last: nothing is faulted in up to it.
     begun: AtomicUsize,
+    /// A request waits or is at work.
+    busy: AtomicBool,
     /// The system refuses: no further attempts.
     refused: AtomicBool,
 }
@@ -45,14 +47,25 @@ pub(crate) struct Ahead {
 
 impl Ahead {
     pub(crate) fn new(enabled: bool) -> Ahead {
-        let shared =
-            Shared { done: AtomicUsize::new(START_UNIT), begun: AtomicUsize::new(0), refused: AtomicBool::new(false) };
+        // AddressSanitizer would take the thread's touch for a use of memory that is poisoned meanwhile.
+        let enabled = enabled && !cfg!(slab_asan);
+        let shared = Shared {
+            done: AtomicUsize::new(START_UNIT),
+            begun: AtomicUsize::new(0),
+            busy: AtomicBool::new(false),
+            refused: AtomicBool::new(false),
+        };
         Ahead { shared: Arc::new(shared), requests: None, asked: START_UNIT - 1, enabled }
     }
 
     /// Was this unit faulted in before it was begun?
     pub(crate) fn is_ready(&self, unit: usize) -> bool {
         (START_UNIT..self.shared.done.load(Ordering::Acquire)).contains(&unit)
+    }
+
+    /// Is this unit being faulted in? Whoever touched it now would fault in the huge page himself.
+    pub(crate) fn is_at_work_on(&self, unit: usize) -> bool {
+        unit == self.asked && self.shared.busy.load(Ordering::Acquire)
     }
 
     /// Bytes that are faulted in and not begun.
@@ -66,9 +79,13 @@ impl Ahead {
         self.shared.begun.fetch_max(unit, Ordering::Relaxed);
     }
 
-    /// Should `unit` be asked for?
+    /// Should `unit` be asked for? Not while the thread is at work: committing the unit would wait for it.
     pub(crate) fn wants(&self, unit: usize) -> bool {
-        self.enabled && unit >= START_UNIT && unit > self.asked && !self.shared.refused.load(Ordering::Relaxed)
+        self.enabled
+            && unit >= START_UNIT
+            && unit > self.asked
+            && !self.shared.busy.load(Ordering::Acquire)
+            && !self.shared.refused.load(Ordering::Relaxed)
     }
 
     /// Has a unit faulted in. It is committed, and nobody has touched it.
@@ -84,6 +101,7 @@ impl Ahead {
             }
         }
         if let Some(requests) = &self.requests {
+            self.shared.busy.store(true, Ordering::Release);
             // Fails only if the thread has ended, which it does when the system refuses.
             let _ = requests.send(unit);
         }
@@ -94,16 +112,15 @@ impl Ahead {
 fn serve(requests: &Receiver<usize>, shared: &Shared, region: &Mapping) {
     run_when_idle();
     for unit in requests {
-        if unit <= shared.begun.load(Ordering::Relaxed) {
-            // Too late: what is begun has small pages already. It stays out of `done` because `done` jumps over it below only
-            // together with a unit that is ready; `is_ready` is asked when a unit is begun, which this one was before.
-            continue;
+        // What is begun has small pages already. `done` will jump over it, which does no harm: `is_ready` is asked when a unit is begun.
+        if unit > shared.begun.load(Ordering::Relaxed) {
+            if region.populate_huge(unit * HUGE_BYTES).is_err() {
+                shared.refused.store(true, Ordering::Relaxed);
+                return;
+            }
+            shared.done.store(unit + 1, Ordering::Release);
         }
-        if region.populate_huge(unit * HUGE_BYTES).is_err() {
-            shared.refused.store(true, Ordering::Relaxed);
-            return;
-        }
-        shared.done.store(unit + 1, Ordering::Release);
+        shared.busy.store(false, Ordering::Release);
     }
 }
 

@@ -144,6 +144,8 @@ pub(crate) struct Chunks {
     commit: Commit,
     /// The unit of huge pages that fresh spans are taken from, if it was ready when it was begun.
     ready_unit: Option<usize>,
+    /// A unit that was being faulted in when its turn came; its spans are in no list.
+    passed_unit: Option<usize>,
     /// Partial spans; boxed because only slow paths read them.
     pub(crate) bins: Box<[[List; BINS]; HEAPS]>,
     /// Spans without live chunk, pages resident; most recently emptied first, stamps descending.
@@ -184,6 +186,7 @@ impl Chunks {
             ahead: Ahead::new(huge_pages),
             commit: Commit::new(COMMIT_BYTES_MIN),
             ready_unit: None,
+            passed_unit: None,
             bins: Box::new([[List::default(); BINS]; HEAPS]),
             empty: List::default(),
             clean: List::default(),
@@ -450,20 +453,46 @@ impl Chunks {
 
     /// A span without live chunk: hot ones first, then released ones, then new ones.
     fn unused_span(&mut self) -> Option<u32> {
+        self.take_passed_unit();
         if let Some(span) = self.empty.pop_front(&mut self.metas).or_else(|| self.clean.pop_front(&mut self.metas)) {
             return Some(span);
         }
-        let span = self.metas.len();
-        let end = (span + 1) * SPAN_BYTES;
-        // Live bits before metadata: `free` relies on it.
-        let room = self.commit.ensure(&self.region, end)
-            && self.live.grow_to((span + 1) * BITMAP_WORDS)
-            && self.metas.grow_to(span + 1);
-        if !room {
+        let mut span = self.metas.len();
+        if span.is_multiple_of(SPANS_PER_UNIT) && self.ahead.is_at_work_on(span / SPANS_PER_UNIT) {
+            // Goes on behind it; the thread works on one unit at a time, so on none of those that follow.
+            if !self.grow_to(span + SPANS_PER_UNIT) {
+                return None;
+            }
+            self.passed_unit = Some(span / SPANS_PER_UNIT);
+            span += SPANS_PER_UNIT;
+        }
+        if !self.grow_to(span + 1) {
             return None;
         }
         self.look_ahead(span);
         Some(u32::try_from(span).expect("at most 2^19 spans"))
+    }
+
+    /// Makes spans below `spans` usable. False: no room.
+    fn grow_to(&mut self, spans: usize) -> bool {
+        // Live bits before metadata: `free` relies on it.
+        self.commit.ensure(&self.region, spans * SPAN_BYTES)
+            && self.live.grow_to(spans * BITMAP_WORDS)
+            && self.metas.grow_to(spans)
+    }
+
+    /// The spans of a unit that was passed, because it was being faulted in, serve now that it is done.
+    fn take_passed_unit(&mut self) {
+        let Some(unit) = self.passed_unit.filter(|unit| !self.ahead.is_at_work_on(*unit)) else { return };
+        self.passed_unit = None;
+        let ready = self.ahead.is_ready(unit);
+        for span in (unit * SPANS_PER_UNIT..(unit + 1) * SPANS_PER_UNIT).rev() {
+            if ready {
+                self.metas[span].touched_pages = SPAN_PAGES;
+                self.resident_pages += u64::from(SPAN_PAGES);
+            }
+            self.clean.push_front(&mut self.metas, u32::try_from(span).expect("at most 2^19 spans"));
+        }
     }
 
     /// Span `span` is used for the first time: takes note if its pages are there already, and has the next unit of huge pages made.

@@ -12,6 +12,7 @@ use std::num::NonZeroUsize;
 use std::ops::{Index, IndexMut};
 use std::os::raw::c_void;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use nix::sys::mman::{MapFlags, MmapAdvise, ProtFlags, madvise, mmap_anonymous, mprotect, munmap};
 
@@ -104,13 +105,18 @@ impl Mapping {
         Ok(())
     }
 
-    /// Faults in the huge page at `from`, or the small ones where the system has no huge page to give.
+    /// Faults in the huge page at `from`, or the small ones where the system has no huge page to give. The range is committed; its owner may
+    /// be using it already.
+    ///
+    /// By touching it, not by `MADV_POPULATE_WRITE`, which holds the lock of the whole address space while it zeroes: then every mapping
+    /// and `mprotect` of the owner's thread would wait for this one.
     pub(crate) fn populate_huge(&self, from: usize) -> io::Result<()> {
         assert!(from.is_multiple_of(HUGE_BYTES) && from + HUGE_BYTES <= self.bytes);
-        // SAFETY: in range by the assertion; neither advice changes contents.
-        unsafe {
-            madvise(self.at(from), HUGE_BYTES, MmapAdvise::MADV_HUGEPAGE)?;
-            madvise(self.at(from), HUGE_BYTES, MmapAdvise::MADV_POPULATE_WRITE)?;
+        // SAFETY: in range by the assertion; the advice does not change contents.
+        unsafe { madvise(self.at(from), HUGE_BYTES, MmapAdvise::MADV_HUGEPAGE)? };
+        for page in (from..from + HUGE_BYTES).step_by(PAGE_BYTES) {
+            // SAFETY: in range, committed (caller); an atomic that adds nothing is a write to the kernel and none to the owner.
+            unsafe { (*self.at(page).cast::<AtomicU8>().as_ptr()).fetch_or(0, Ordering::Relaxed) };
         }
         Ok(())
     }
