@@ -109,49 +109,46 @@ impl Engine {
         self.stats.commands += requests.len() as u64;
         let mut ctx = self.ctx(me, out);
         let database = ctx.db.index();
-        let fetch = |ctx: &Ctx<'_>, group: usize| {
+        let fetch = |ctx: &Ctx<'_>, dozen: &[Request]| {
             let locator = ctx.db.shard_ref().locator(database);
-            for request in requests.iter().skip(group * AHEAD).take(AHEAD) {
+            for request in dozen {
                 locator.prefetch_items(request.site, request.hash);
             }
         };
         if requests.len() > 1 {
-            fetch(&ctx, 0);
+            fetch(&ctx, &requests[..AHEAD.min(requests.len())]);
         }
-        for (i, request) in requests.iter().enumerate() {
-            if i % AHEAD == 0 && requests.len() > AHEAD {
-                fetch(&ctx, i / AHEAD + 1);
-                // Seldom is often enough: what a dozen requests can add is bounded.
-                if ctx.out().queued() > OUT_HIGH_BYTES && i > 0 {
-                    return End::Full(i - 1);
-                }
+        let mut behind = requests;
+        while !behind.is_empty() {
+            let (dozen, rest) = behind.split_at(AHEAD.min(behind.len()));
+            let before = requests.len() - behind.len();
+            fetch(&ctx, &rest[..AHEAD.min(rest.len())]);
+            // Seldom is often enough: what a dozen requests can add is bounded.
+            if before > 0 && ctx.out().queued() > OUT_HIGH_BYTES {
+                return End::Full(before - 1);
             }
-            let argv = &args[request.args as usize..][..request.argc as usize];
-            let Some(row) = request.row.filter(|row| row.takes(argv.len())) else {
-                refuse(&mut ctx, request.row, argv);
-                continue;
-            };
-            if gate != 0 {
-                match look_twice(&mut ctx, row, argv, gate) {
-                    Verdict::Run => {}
-                    Verdict::Refused => continue,
-                    Verdict::Wait => return End::Held(i),
-                }
-            }
-            ctx.hash = request.hash;
-            ctx.site = request.site;
-            let outcome = (row.run.run)(&mut ctx, argv);
-            apply_effects(&mut ctx);
-            if outcome != Outcome::Done {
-                ctx.client().last_command = &row.name;
-                return match (outcome, ctx.task.take()) {
-                    (Outcome::Suspended, Some(task)) => {
-                        ctx.stats.suspended += 1;
-                        End::Suspended(i, task)
-                    }
-                    _ => End::Close,
+            for (i, request) in dozen.iter().enumerate() {
+                let argv = &args[request.args as usize..][..request.argc as usize];
+                let Some(row) = request.row.filter(|row| row.takes(argv.len())) else {
+                    refuse(&mut ctx, request.row, argv);
+                    continue;
                 };
+                if gate != 0 {
+                    match look_twice(&mut ctx, row, argv, gate) {
+                        Verdict::Run => {}
+                        Verdict::Refused => continue,
+                        Verdict::Wait => return End::Held(before + i),
+                    }
+                }
+                ctx.hash = request.hash;
+                ctx.site = request.site;
+                let outcome = (row.run.run)(&mut ctx, argv);
+                apply_effects(&mut ctx);
+                if outcome != Outcome::Done {
+                    return broken_off(&mut ctx, row, outcome, before + i);
+                }
             }
+            behind = rest;
         }
         if let Some(row) = requests.last().and_then(|r| r.row) {
             ctx.client().last_command = &row.name;
@@ -255,6 +252,20 @@ impl Engine {
 fn narrow(n: usize) -> u32 {
     debug_assert!(u32::try_from(n).is_ok());
     n as u32
+}
+
+/// Request `i` of a batch did not end in its reply.
+#[cold]
+#[inline(never)]
+fn broken_off(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, outcome: Outcome, i: usize) -> End {
+    ctx.client().last_command = &row.name;
+    match (outcome, ctx.task.take()) {
+        (Outcome::Suspended, Some(task)) => {
+            ctx.stats.suspended += 1;
+            End::Suspended(i, task)
+        }
+        _ => End::Close,
+    }
 }
 
 /// What a command has changed becomes visible to the rest of the server here (what the later steps of a task have changed, where they are
