@@ -12,8 +12,9 @@
 //! - A double free panics instead of corrupting.
 //!
 //! Address space is reserved once (32 GiB for chunks, 1 TiB for blobs by default; less if the system grants less), committed on use, and
-//! stays mapped while the slab lives, so that a prefetch through a stale handle is harmless. There is no global state and no
-//! thread of its own: all work, the deferred too, is done inside calls, in slices that the caller sizes.
+//! stays mapped while the slab lives, so that a prefetch through a stale handle is harmless. There is no global state. All
+//! work, the deferred too, is done inside calls, in slices that the caller sizes; but for huge pages, which a thread of the slab's own faults
+//! in ahead of use ([`Config::huge_pages`]).
 //!
 //! # Example
 //!
