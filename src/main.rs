@@ -12,7 +12,7 @@ fn main() -> ExitCode {
     match parse_command_line(std::env::args_os()) {
         Ok(Start::Print(text)) => {
             // Whoever closes the pipe has read enough.
-            let _ = writeln!(std::io::stdout(), "{text}");
+            let _ = write!(std::io::stdout(), "{text}");
             ExitCode::SUCCESS
         }
         Err(error) => {
