@@ -1,7 +1,7 @@
 //! The server's program: reads the configuration, opens the listeners, and runs the worker.
 
 use dolmen::base::clock::Clock;
-use dolmen::base::{cpu, log as logging, rng};
+use dolmen::base::{cpu, heap, log as logging, rng};
 use dolmen::config::{Config, Start, parse_command_line};
 use dolmen::net::{Epoll, EpollConfig, Listen, LocalAddr};
 use dolmen::worker::Worker;
@@ -49,11 +49,18 @@ fn serve(mut config: Config) -> Result<(), String> {
         );
         config.maxclients = room.maxclients;
     }
+    if config.maxclients == 0 {
+        return Err(format!("the limit of open files is {}, which leaves none for clients", room.nofile));
+    }
+    heap::return_large_buffers();
     let mut backend = Epoll::new(EpollConfig { spin_us: config.spin_us, ..EpollConfig::default() })
         .map_err(|e| format!("cannot set up epoll: {e}"))?;
     backend.enable_signals().map_err(|e| format!("cannot receive signals: {e}"))?;
     backend.listen(&listen(&config)).map_err(|e| e.to_string())?;
     let addresses = backend.local_addrs();
+    if addresses.is_empty() {
+        return Err("configured to not listen anywhere (port 0 and no unixsocket)".into());
+    }
 
     let workers = config.worker_count();
     let (config_file, databases) = (config.config_file.clone(), config.databases);

@@ -25,14 +25,12 @@ pub(crate) const START_UNIT: usize = START_BYTES / HUGE_BYTES;
 
 /// What the thread and the allocator tell each other.
 struct Shared {
-    /// Units from `START_UNIT` to here are faulted in, but for those that were too late.
+    /// Units from `START_UNIT` to here are faulted in, but for those that were never asked for.
     done: AtomicUsize,
-    /// The unit in which the allocator has begun last: nothing is faulted in up to it.
+    /// The unit in which the allocator has begun last.
     begun: AtomicUsize,
     /// A request waits or is at work.
     busy: AtomicBool,
-    /// The system refuses: no further attempts.
-    refused: AtomicBool,
 }
 
 /// The allocator's side.
@@ -49,12 +47,8 @@ impl Ahead {
     pub(crate) fn new(enabled: bool) -> Ahead {
         // AddressSanitizer would take the thread's touch for a use of memory that is poisoned meanwhile.
         let enabled = enabled && !cfg!(slab_asan);
-        let shared = Shared {
-            done: AtomicUsize::new(START_UNIT),
-            begun: AtomicUsize::new(0),
-            busy: AtomicBool::new(false),
-            refused: AtomicBool::new(false),
-        };
+        let shared =
+            Shared { done: AtomicUsize::new(START_UNIT), begun: AtomicUsize::new(0), busy: AtomicBool::new(false) };
         Ahead { shared: Arc::new(shared), requests: None, asked: START_UNIT - 1, enabled }
     }
 
@@ -81,14 +75,13 @@ impl Ahead {
 
     /// Should `unit` be asked for? Not while the thread is at work: committing the unit would wait for it.
     pub(crate) fn wants(&self, unit: usize) -> bool {
-        self.enabled
-            && unit >= START_UNIT
-            && unit > self.asked
-            && !self.shared.busy.load(Ordering::Acquire)
-            && !self.shared.refused.load(Ordering::Relaxed)
+        self.enabled && unit >= START_UNIT && unit > self.asked && !self.shared.busy.load(Ordering::Acquire)
     }
 
-    /// Has a unit faulted in. It is committed, and nobody has touched it.
+    /// Has a unit faulted in. It is committed, nobody has touched it, and nobody will before it is done (`is_at_work_on`).
+    ///
+    /// The advice is given here rather than on the thread: it locks the address space for a moment, and the thread may be kept from running
+    /// while it holds the lock.
     pub(crate) fn ask(&mut self, region: &Arc<Mapping>, unit: usize) {
         self.asked = unit;
         if self.requests.is_none() {
@@ -100,26 +93,24 @@ impl Ahead {
                 Err(_) => self.enabled = false,
             }
         }
-        if let Some(requests) = &self.requests {
-            self.shared.busy.store(true, Ordering::Release);
-            // Fails only if the thread has ended, which it does when the system refuses.
-            let _ = requests.send(unit);
+        let Some(requests) = &self.requests else { return };
+        if region.advise_huge(unit * HUGE_BYTES).is_err() {
+            // A system without huge pages.
+            self.enabled = false;
+            return;
         }
+        self.shared.busy.store(true, Ordering::Release);
+        // The thread lives as long as this sender.
+        let _ = requests.send(unit);
     }
 }
 
-/// The thread: ends when the allocator is dropped, or the system has no huge pages for us.
+/// The thread: ends when the allocator is dropped.
 fn serve(requests: &Receiver<usize>, shared: &Shared, region: &Mapping) {
     run_when_idle();
     for unit in requests {
-        // What is begun has small pages already. `done` will jump over it, which does no harm: `is_ready` is asked when a unit is begun.
-        if unit > shared.begun.load(Ordering::Relaxed) {
-            if region.populate_huge(unit * HUGE_BYTES).is_err() {
-                shared.refused.store(true, Ordering::Relaxed);
-                return;
-            }
-            shared.done.store(unit + 1, Ordering::Release);
-        }
+        region.touch_huge(unit * HUGE_BYTES);
+        shared.done.store(unit + 1, Ordering::Release);
         shared.busy.store(false, Ordering::Release);
     }
 }

@@ -105,22 +105,26 @@ impl Mapping {
         Ok(())
     }
 
+    /// Asks for a huge page at `from` when it is first touched.
+    pub(crate) fn advise_huge(&self, from: usize) -> io::Result<()> {
+        assert!(from.is_multiple_of(HUGE_BYTES) && from + HUGE_BYTES <= self.bytes);
+        // SAFETY: in range by the assertion; the advice does not change contents.
+        Ok(unsafe { madvise(self.at(from), HUGE_BYTES, MmapAdvise::MADV_HUGEPAGE)? })
+    }
+
     /// Faults in the huge page at `from`, or the small ones where the system has no huge page to give. The range is committed; its owner may
     /// be using it already.
     ///
     /// By touching it, not by `MADV_POPULATE_WRITE`, which holds the lock of the whole address space while it zeroes: then every mapping
     /// and `mprotect` of the owner's thread would wait for this one.
-    pub(crate) fn populate_huge(&self, from: usize) -> io::Result<()> {
+    pub(crate) fn touch_huge(&self, from: usize) {
         assert!(from.is_multiple_of(HUGE_BYTES) && from + HUGE_BYTES <= self.bytes);
-        // SAFETY: in range by the assertion; the advice does not change contents.
-        unsafe { madvise(self.at(from), HUGE_BYTES, MmapAdvise::MADV_HUGEPAGE)? };
         for page in (from..from + HUGE_BYTES).step_by(PAGE_BYTES) {
             // Not `fetch_or(0)` or its like: the compiler knows that it changes nothing, and leaves it out.
             // SAFETY: in range, committed (caller); an exchange of 0 for 0 is a write to the kernel and none to the owner.
             let byte = unsafe { &*self.at(page).cast::<AtomicU8>().as_ptr() };
             let _ = byte.compare_exchange(0, 0, Ordering::Relaxed, Ordering::Relaxed);
         }
-        Ok(())
     }
 
     /// Gives the pages wholly inside `from..to` back to the system; they read as zeros afterwards.
@@ -352,9 +356,10 @@ mod tests {
         let base = mapping.base().as_ptr();
         // SAFETY: committed, nobody else uses it.
         unsafe { *base.add(HUGE_BYTES) = 7 };
-        if mapping.populate_huge(HUGE_BYTES).is_err() {
+        if mapping.advise_huge(HUGE_BYTES).is_err() {
             return; // A kernel without huge pages.
         }
+        mapping.touch_huge(HUGE_BYTES);
         let mut resident = vec![0_u8; HUGE_BYTES / system_page_bytes()];
         // SAFETY: in range, a byte for every page; the byte read is committed.
         unsafe {

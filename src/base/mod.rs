@@ -4,6 +4,7 @@ pub mod clock;
 pub mod cpu;
 pub mod glob;
 pub mod hash;
+pub mod heap;
 pub mod indexed;
 pub mod int;
 pub mod log;

@@ -49,6 +49,9 @@ impl<B: Backend> Backend for Checked<B> {
     fn sent_bytes(&self) -> u64 {
         self.inner.sent_bytes()
     }
+    fn connections(&self) -> usize {
+        self.inner.connections()
+    }
     fn memory_bytes(&self) -> usize {
         self.inner.memory_bytes()
     }

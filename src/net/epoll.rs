@@ -221,11 +221,6 @@ impl Epoll {
         self.doorbell.clone()
     }
 
-    /// Connections whose `closed` was not called yet, and those that linger after it.
-    pub fn connections(&self) -> usize {
-        self.conns.len()
-    }
-
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
         let mut timeout = timeout;
         if !self.ready.is_empty() || self.accept_more != 0 || !self.lingering.is_empty() {
@@ -407,6 +402,10 @@ impl Backend for Epoll {
 
     fn sent_bytes(&self) -> u64 {
         self.sent_bytes
+    }
+
+    fn connections(&self) -> usize {
+        self.conns.len()
     }
 
     fn memory_bytes(&self) -> usize {

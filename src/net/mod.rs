@@ -159,6 +159,8 @@ pub trait Backend {
     fn stop_listening(&mut self);
     /// Bytes that the kernel has taken, of all connections there ever were.
     fn sent_bytes(&self) -> u64;
+    /// Connections that exist, with those that were finished and wait for their peer to close.
+    fn connections(&self) -> usize;
     /// Memory held for connections and their output, in bytes.
     fn memory_bytes(&self) -> usize;
 }

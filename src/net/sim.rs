@@ -615,6 +615,10 @@ impl Backend for Sim {
         self.sent_bytes
     }
 
+    fn connections(&self) -> usize {
+        self.contract.open_connections()
+    }
+
     fn memory_bytes(&self) -> usize {
         let output: usize = self.conns.ids().filter_map(|id| self.conns.get(id)).map(|conn| conn.out.capacity()).sum();
         self.conns.memory_bytes() + output

@@ -271,6 +271,10 @@ impl Session {
         if bulk.bulk_bytes <= dolmen_slab::CHUNK_BYTES_MAX || bulk.body_have == bulk.bulk_bytes {
             return Flow::Read;
         }
+        // A value above the limit of the query buffer goes the way of all requests, and is cut off on it.
+        if bulk.bulk_bytes as u64 > engine.config.client_query_buffer_bytes_max {
+            return Flow::Read;
+        }
         let Ok(blob) = engine.shard.blob_new(bulk.bulk_bytes) else { return Flow::Read };
         let have = self.carry.divert();
         let failed = engine.shard.blob_append(blob, &have).is_err();

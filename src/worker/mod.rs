@@ -23,6 +23,8 @@ use std::time::Duration;
 const TASKS_MAX: Duration = Duration::from_micros(100);
 /// Time for one of them.
 const TASK_SLICE: Duration = Duration::from_micros(50);
+/// How long it then waits for them to close.
+const SHUTDOWN_LINGER_MAX: Duration = Duration::from_millis(500);
 /// How long a shutdown waits for clients to take their replies.
 const SHUTDOWN_FLUSH_MAX: Duration = Duration::from_secs(3);
 
@@ -137,6 +139,14 @@ impl<B: Backend> Worker<B> {
                 break;
             }
             wait = Duration::from_millis(10);
+        }
+        // Half-closed first: to exit with input unread resets the connection, and the peer loses the replies that it has not fetched yet.
+        for conn in self.state.conns().collect::<Vec<_>>() {
+            self.backend.close(conn, Flow::Finish);
+        }
+        let until_ns = self.state.watch.now_ns() + whole_ns(SHUTDOWN_LINGER_MAX);
+        while !at_once && self.backend.connections() > 0 && self.state.watch.now_ns() < until_ns {
+            self.turn(Some(Duration::from_millis(10)))?;
         }
         log::info!("Dolmen is now ready to exit, bye bye...");
         Ok(())

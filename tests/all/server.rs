@@ -672,3 +672,39 @@ fn maxclients() {
     clients.pop();
     eventually("there is room again", || server.client().try_read_pong());
 }
+
+/// Replies that were made before the signal reach a client that is late to fetch them, also when it has sent more than was read.
+#[test]
+fn a_signal_loses_no_reply_that_was_made() {
+    let mut server = Server::start();
+    let mut c = server.client();
+    let value = vec![b'x'; 3_000_000];
+    c.call(&[&b"SET"[..], b"big", &value]);
+    let mut late = server.client();
+    let mut requests = Vec::new();
+    for _ in 0..20 {
+        requests.extend(request(&["GET", "big"]));
+    }
+    for _ in 0..1000 {
+        requests.extend(request(&["INCR", "n"]));
+    }
+    late.send(&requests);
+    eventually("the first replies are made", || c.info_number("total_net_output_bytes") > 3_000_000);
+    server.signal(Signal::SIGTERM);
+    for _ in 0..20 {
+        assert_eq!(late.read().bytes().len(), value.len());
+    }
+    // Of those behind, some may not have been read by the server: they are not answered, but the connection ends, and is not reset.
+    let mut answered = 0;
+    loop {
+        match late.try_read() {
+            Ok(reply) => answered += i64::from(reply == Reply::Int(answered + 1)),
+            Err(error) => {
+                assert_eq!(error.kind(), std::io::ErrorKind::UnexpectedEof, "after {answered}");
+                break;
+            }
+        }
+    }
+    assert!(answered > 100, "{answered} of what was read with the first requests");
+    assert!(server.wait_exit().success());
+}
