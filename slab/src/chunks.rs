@@ -506,7 +506,7 @@ impl Chunks {
             self.metas[span].touched_pages = SPAN_PAGES;
             self.resident_pages += u64::from(SPAN_PAGES);
         }
-        let late = span % SPANS_PER_UNIT >= SPANS_PER_UNIT * 7 / 8;
+        let late = span % SPANS_PER_UNIT >= SPANS_PER_UNIT * 3 / 4;
         if late && self.ahead.wants(unit + 1) && self.commit.ensure(&self.region, (unit + 2) * HUGE_BYTES) {
             self.ahead.ask(&self.region, unit + 1);
         }

@@ -25,7 +25,7 @@ pub struct Config {
     pub blob_reserve_bytes: usize,
     /// How long memory without live data stays resident, for reuse without a system call, before [`Slab::release`] gives it back.
     pub decay_ms: u32,
-    /// Huge pages for chunks beyond the first 8 MiB, faulted in ahead of use by a thread of the slab's own. It costs up to 2.25 MiB of memory
+    /// Huge pages for chunks beyond the first 4 MiB, faulted in ahead of use by a thread of the slab's own. It costs up to 2.5 MiB of memory
     /// in all, and spares large heaps most TLB misses.
     pub huge_pages: bool,
 }
