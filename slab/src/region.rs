@@ -109,7 +109,8 @@ impl Mapping {
     pub(crate) fn advise_huge(&self, from: usize) -> io::Result<()> {
         assert!(from.is_multiple_of(HUGE_BYTES) && from + HUGE_BYTES <= self.bytes);
         // SAFETY: in range by the assertion; the advice does not change contents.
-        Ok(unsafe { madvise(self.at(from), HUGE_BYTES, MmapAdvise::MADV_HUGEPAGE)? })
+        unsafe { madvise(self.at(from), HUGE_BYTES, MmapAdvise::MADV_HUGEPAGE)? };
+        Ok(())
     }
 
     /// Faults in the huge page at `from`, or the small ones where the system has no huge page to give. The range is committed; its owner may

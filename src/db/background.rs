@@ -68,7 +68,7 @@ impl Shard {
     /// When the next deadline may be due, in Unix milliseconds.
     #[must_use]
     pub fn next_due_ms(&self) -> Option<u64> {
-        self.databases.iter().filter_map(|d| d.wheel.as_ref()?.next_due_ms()).min()
+        self.databases[..self.databases_used].iter().filter_map(|d| d.wheel.as_ref()?.next_due_ms()).min()
     }
 
     /// Works in rounds of small units until nothing is left to do now (false) or `time_left` says no (true: call again soon).
@@ -79,14 +79,18 @@ impl Shard {
         }
         loop {
             let mut pending = false;
-            for index in 0..self.databases.len() {
+            for index in 0..self.databases_used {
                 pending |= self.expire_some(index, now_ms);
                 let Shard { slab, databases, seed, .. } = &mut *self;
                 pending |= databases[index].table.maintain(slab, &ItemHash { seed: *seed }, 1);
             }
             pending |= self.drain_some();
             pending |= self.slab.drain_frees(FREE_UNIT);
-            pending |= self.slab.release(now_ms, RELEASE_UNIT);
+            // It has a pass of its own over what it may give back, so some times a second, and on while there is more.
+            if sweep || self.release_due {
+                self.release_due = self.slab.release(now_ms, RELEASE_UNIT);
+                pending |= self.release_due;
+            }
             pending |= self.evacuate_some();
             if !pending {
                 return false;

@@ -144,6 +144,10 @@ pub struct Shard {
     slab: Slab,
     seed: u64,
     databases: Box<[Database]>,
+    /// Databases above this were never looked at: most servers have one in use.
+    databases_used: usize,
+    /// The slab has more to give back.
+    release_due: bool,
     /// Databases that were flushed, emptied in slices.
     detached: VecDeque<Database>,
     /// Keys in `detached` that were not freed yet.
@@ -166,6 +170,8 @@ impl Shard {
             slab: Slab::new(config)?,
             seed,
             databases: (0..databases).map(|_| Database::new(seed)).collect(),
+            databases_used: 0,
+            release_due: false,
             detached: VecDeque::new(),
             lazy_pending: 0,
             detached_total: 0,

@@ -38,6 +38,7 @@ impl<'a> Db<'a> {
     #[inline(always)]
     pub(super) fn new(shard: &'a mut Shard, index: usize, now_ms: u64) -> Db<'a> {
         assert!(index < shard.databases.len(), "SELECT checks the index");
+        shard.databases_used = shard.databases_used.max(index + 1);
         let epoch = shard.databases[index].table.epoch();
         Db { shard, index, now_ms, epoch }
     }
