@@ -2,7 +2,7 @@
 //! Reads of a command only its row. Knows nothing of bytes on the wire or of sockets.
 mod pipeline;
 
-pub use pipeline::{End, Request};
+pub use pipeline::{End, Request, apply_effects};
 
 use crate::base::clock::Clock;
 use crate::base::out::Out;
@@ -59,7 +59,7 @@ impl Engine {
         let mut nowhere = Out::new();
         let mut ctx = self.ctx_of(NOBODY, database as usize, false, &mut nowhere);
         let done = task.step(&mut ctx, budget);
-        ctx.stats.dirty += ctx.changed;
+        apply_effects(&mut ctx);
         done
     }
 

@@ -271,7 +271,7 @@ fn broken_off(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, outcome: Outcome, 
 /// What a command has changed becomes visible to the rest of the server here (what the later steps of a task have changed, where they are
 /// called: `Session::go_on`, `Engine::step_orphan`).
 #[inline(always)]
-fn apply_effects(ctx: &mut Ctx<'_>) {
+pub fn apply_effects(ctx: &mut Ctx<'_>) {
     ctx.stats.dirty += ctx.changed;
     ctx.changed = 0;
 }

@@ -317,7 +317,7 @@ impl Session {
             State::Task(task) => {
                 let mut ctx = engine.ctx(me, out);
                 let done = task.step(&mut ctx, budget);
-                ctx.stats.dirty += ctx.changed;
+                crate::exec::apply_effects(&mut ctx);
                 if !done {
                     let full = task.waits_for_room() && out.queued() > crate::cmd::many::OUT_HIGH_BYTES;
                     return if full { Turn::Parked } else { Turn::Again };
