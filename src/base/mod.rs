@@ -1,5 +1,6 @@
 //! What every layer above may use: numbers, globs, quoting, hashes, random numbers, clocks, the log, what the system grants, output. Knows
 //! nothing of keys, commands or sockets.
+pub mod bytes;
 pub mod clock;
 pub mod cpu;
 pub mod glob;

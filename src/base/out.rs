@@ -10,6 +10,7 @@
 //! ```
 #![allow(unsafe_code)]
 
+use crate::base::bytes::copy_short;
 use dolmen_slab::{BlobRef, SEGMENT_BYTES};
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -81,7 +82,7 @@ impl Out {
         // SAFETY: `reserve` made room for `bytes` and SLACK more; the source is a live slice of another allocation.
         unsafe {
             let end = self.buf.as_mut_ptr().add(self.buf.len());
-            copy_small(bytes, end);
+            copy_short(bytes, end);
             self.buf.set_len(self.buf.len() + bytes.len());
         }
     }
@@ -110,7 +111,7 @@ impl Out {
             let header = &BULK_HEADERS[bytes.len()];
             start.cast::<[u8; 8]>().write_unaligned(header.bytes);
             let body = start.add(usize::from(header.len));
-            copy_small(bytes, body);
+            copy_short(bytes, body);
             let end = body.add(bytes.len());
             end.cast::<[u8; 2]>().write_unaligned(*b"\r\n");
             let written = usize::from(header.len) + bytes.len() + 2;
@@ -283,27 +284,6 @@ const FRAME_BYTES: usize = 1 + crate::base::int::MAX_DIGITS + 4;
 
 /// Room behind every write, so that short copies may store whole words.
 const SLACK: usize = 16;
-
-/// Copies `from` to `to`; up to 16 bytes behind the copy may be overwritten, nothing is read outside of `from`.
-///
-/// # Safety
-/// `to` is valid for `from.len() + 16` bytes and does not overlap `from`.
-#[inline(always)]
-unsafe fn copy_small(from: &[u8], to: *mut u8) {
-    let n = from.len();
-    let p = from.as_ptr();
-    // SAFETY: every load lies inside `from` (the lengths are checked), every store inside `to`'s n bytes (caller).
-    unsafe {
-        if (8..=16).contains(&n) {
-            let a = p.cast::<u64>().read_unaligned();
-            let b = p.add(n - 8).cast::<u64>().read_unaligned();
-            to.cast::<u64>().write_unaligned(a);
-            to.add(n - 8).cast::<u64>().write_unaligned(b);
-        } else {
-            std::ptr::copy_nonoverlapping(p, to, n);
-        }
-    }
-}
 
 #[derive(Clone, Copy)]
 struct BulkHeader {

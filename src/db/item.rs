@@ -13,6 +13,7 @@
 //! Owns the layout and nothing else: no expiry rules, no table.
 #![allow(unsafe_code)]
 
+use crate::base::bytes::copy_short;
 use crate::table::Site;
 use dolmen_slab::{BlobId, CHUNK_BYTES_MAX, Handle, Slab};
 use static_assertions::const_assert;
@@ -392,31 +393,10 @@ impl NewValue<'_> {
         // SAFETY: the caller's room is `place_bytes()` long.
         unsafe {
             match self {
-                NewValue::Raw(b) => copy_bytes(b, to),
+                NewValue::Raw(b) => copy_short(b, to),
                 NewValue::Int(i) => to.cast::<[u8; 8]>().write_unaligned(i.to_le_bytes()),
                 NewValue::Blob(id) => to.cast::<[u8; 8]>().write_unaligned(u64::from(id.bits()).to_le_bytes()),
             }
-        }
-    }
-}
-
-/// Copies short byte strings without a call.
-///
-/// # Safety
-/// `to` is valid for `from.len()` bytes and does not overlap `from`.
-#[inline(always)]
-unsafe fn copy_bytes(from: &[u8], to: *mut u8) {
-    let n = from.len();
-    let p = from.as_ptr();
-    // SAFETY: for 8 <= n <= 16 the two words lie inside both ranges of n bytes; otherwise the plain copy of n bytes.
-    unsafe {
-        if (8..=16).contains(&n) {
-            let a = p.cast::<u64>().read_unaligned();
-            let b = p.add(n - 8).cast::<u64>().read_unaligned();
-            to.cast::<u64>().write_unaligned(a);
-            to.add(n - 8).cast::<u64>().write_unaligned(b);
-        } else {
-            std::ptr::copy_nonoverlapping(p, to, n);
         }
     }
 }
@@ -487,7 +467,7 @@ pub unsafe fn write(
             at = at.add(EXPIRY_BYTES);
         }
         match key {
-            NewKey::Inline(b) => copy_bytes(b, at),
+            NewKey::Inline(b) => copy_short(b, at),
             NewKey::Blob(id, hash) => {
                 at.cast::<u64>().write_unaligned(u64::from(id.bits()).to_le());
                 at.add(8).cast::<u64>().write_unaligned(hash.to_le());
@@ -534,7 +514,7 @@ pub unsafe fn overwrite_alike(slab: &mut Slab, h: Handle, bytes: &[u8]) -> bool 
     }
     let offset = HEADER_BYTES + item.key_place_bytes();
     // SAFETY: the value's place lies behind the key and is as long as `bytes`.
-    unsafe { copy_bytes(bytes, slab.ptr(h).as_ptr().add(offset)) }
+    unsafe { copy_short(bytes, slab.ptr(h).as_ptr().add(offset)) }
     true
 }
 

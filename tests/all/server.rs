@@ -708,3 +708,28 @@ fn a_signal_loses_no_reply_that_was_made() {
     assert!(answered > 100, "{answered} of what was read with the first requests");
     assert!(server.wait_exit().success());
 }
+
+/// A server that nobody could reach does not start.
+#[test]
+fn nowhere_to_listen() {
+    if matches!(under_test().1, crate::harness::Kind::Redis) {
+        return;
+    }
+    let (status, output) = run_to_end(&["--port", "0"]);
+    assert!(!status.success());
+    assert!(output.contains("not listen anywhere"), "{output}");
+}
+
+/// A value that is received in place counts against the limit of the query buffer as any other request does.
+#[test]
+fn the_query_buffer_limit_holds_for_large_values() {
+    let server = Server::with(&["--client-query-buffer-limit", "1mb"]);
+    let mut c = server.client();
+    // What is above the limit is never answered; how the connection ends depends on what was under way.
+    let mut cut = server.client();
+    let value = vec![b'x'; 8 << 20];
+    let _ = cut.stream().write_all(&request(&[&b"SET"[..], b"big", &value]));
+    assert!(cut.try_read().is_err(), "a value above the limit was taken");
+    c.expect("EXISTS big", ":0");
+    c.expect("PING", "+PONG");
+}
