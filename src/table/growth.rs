@@ -316,6 +316,7 @@ impl Table {
             self.directory.free_segment(slab, part);
         }
         self.directory.compact(slab, prefix, depth);
+        self.buckets_max = self.buckets_max.max(buckets);
         true
     }
 
