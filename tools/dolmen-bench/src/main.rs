@@ -11,13 +11,20 @@
 
 mod cli;
 mod client;
+mod compare;
 mod interrupt;
 mod keys;
 mod load;
 mod machine;
+mod memory;
+mod notes;
+mod null;
+mod plot;
 mod record;
 mod report;
 mod run;
+mod server;
+mod stalls;
 mod values;
 mod verify;
 mod wire;
@@ -45,7 +52,10 @@ fn main() -> ExitCode {
             }
             Ok(ExitCode::SUCCESS)
         }
-        Some(_) => Err("not yet".into()),
+        Some(Task::Compare(args)) => compare::compare(&args, &interrupt).map(|()| ExitCode::SUCCESS),
+        Some(Task::Memory(args)) => memory::memory(&args, &interrupt).map(|()| ExitCode::SUCCESS),
+        Some(Task::Stalls(args)) => stalls::stalls(&args, &interrupt).map(|()| ExitCode::SUCCESS),
+        Some(Task::Null(args)) => null::serve(args.port, args.value_bytes, &interrupt).map(|()| ExitCode::SUCCESS),
     };
     done.unwrap_or_else(|error| {
         eprintln!("dolmen-bench: {error}");
@@ -84,6 +94,9 @@ fn run_all(args: &RunArgs, interrupt: &Interrupt) -> Result<ExitCode, String> {
     }
     if let Some(place) = &args.out.csv {
         write_to(place, &report::csv(&document.runs))?;
+    }
+    if let Some(path) = args.out.plot.as_deref().filter(|_| !document.runs.is_empty()) {
+        plot::runs(path, &document.runs)?;
     }
     match failure {
         Some(error) => Err(error),

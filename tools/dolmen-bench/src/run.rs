@@ -119,6 +119,7 @@ impl Plan {
             subscribers: what.subscribers,
             channels: what.channels.max(1),
             filling: false,
+            fill_pipeline: 100,
         };
         Ok(Plan {
             workloads,
@@ -131,14 +132,17 @@ impl Plan {
     }
 
     fn settings_for(&self, workload: &Workload) -> Settings {
+        let sizes = self.explicit.1.clone().unwrap_or(workload.sizes.clone());
         Settings {
             pick: self.explicit.0.clone().unwrap_or(workload.pick.clone()),
-            sizes: self.explicit.1.clone().unwrap_or(workload.sizes.clone()),
+            // A megabyte under way on a connection is plenty.
+            fill_pipeline: ((1 << 20) / sizes.max().max(1)).clamp(1, self.settings.fill_pipeline),
+            sizes,
             ..self.settings.clone()
         }
     }
 
-    /// Runs one of the workloads.
+    /// Runs one of the workloads, filled before if that is asked for.
     pub fn run(&self, workload: &Workload, interrupt: &Interrupt, bar: &Bar) -> Result<Report, String> {
         let settings = self.settings_for(workload);
         let mut client = Client::open(&settings.access).map_err(|failure| failure.to_string())?;
@@ -155,26 +159,41 @@ impl Plan {
             let may_vanish = self.allow_misses || settings.ttl.is_some();
             Arc::new(Ledger::new(settings.keys as usize, settings.sizes.clone(), settings.seed, may_vanish))
         });
-        let mut filled = None;
-        if self.fill && !workload.fill.is_empty() {
-            bar.begin("fill", None);
-            let outcome = load::fill(&settings, workload, ledger.as_ref(), interrupt, &mut |p| bar.show(&p));
-            bar.end();
-            let outcome = outcome.map_err(|failure| failure.to_string())?;
-            if let Some(why) = outcome.partial {
-                return Err(format!("while filling: {why}"));
-            }
-            if let Some((error, count)) = outcome.errors.first_key_value() {
-                return Err(format!("while filling: {count} times {error}"));
-            }
-            filled = Some(Fill { requests: outcome.all.count(), elapsed_s: outcome.elapsed_s });
-        }
+        let filled = if self.fill { fill(&settings, workload, ledger.as_ref(), interrupt, bar)? } else { None };
         bar.begin(&workload.name, Some(&settings));
         let outcome = load::run(&settings, workload, ledger.as_ref(), interrupt, &mut |p| bar.show(&p));
         bar.end();
         let outcome = outcome.map_err(|failure| failure.to_string())?;
         Ok(Report::new(&workload.name, server, &settings, &outcome, ledger.as_deref(), filled))
     }
+
+    /// Writes what a workload reads, and nothing else.
+    pub fn fill_only(&self, workload: &Workload, interrupt: &Interrupt, bar: &Bar) -> Result<(), String> {
+        fill(&self.settings_for(workload), workload, None, interrupt, bar).map(|_| ())
+    }
+}
+
+fn fill(
+    settings: &Settings,
+    workload: &Workload,
+    ledger: Option<&Arc<Ledger>>,
+    interrupt: &Interrupt,
+    bar: &Bar,
+) -> Result<Option<Fill>, String> {
+    if workload.fill.is_empty() {
+        return Ok(None);
+    }
+    bar.begin("fill", None);
+    let outcome = load::fill(settings, workload, ledger, interrupt, &mut |p| bar.show(&p));
+    bar.end();
+    let outcome = outcome.map_err(|failure| failure.to_string())?;
+    if let Some(why) = outcome.partial {
+        return Err(format!("while filling: {why}"));
+    }
+    if let Some((error, count)) = outcome.errors.first_key_value() {
+        return Err(format!("while filling: {count} x {error}"));
+    }
+    Ok(Some(Fill { requests: outcome.all.count(), elapsed_s: outcome.elapsed_s }))
 }
 
 /// The progress bar, with live rate and p99.

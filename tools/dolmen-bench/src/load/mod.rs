@@ -53,6 +53,8 @@ pub struct Settings {
     pub channels: u64,
     /// Every key is written once, in turn.
     pub filling: bool,
+    /// Requests sent at once while filling.
+    pub fill_pipeline: usize,
 }
 
 /// An op as threads use it.
@@ -198,14 +200,13 @@ pub fn fill(
         then: (at < last).then_some(Then::Once(at + 1)),
     });
     let filling = Workload { ops: ops.collect(), subscribes: false, ..workload.clone() };
-    let large = settings.sizes.max() >= 64 << 10;
     let settings = Settings {
         filling: true,
         requests: Some(repeats * workload.fill.len() as u64),
         duration: None,
         warmup: Duration::ZERO,
         rate: None,
-        pipeline: if large { 4 } else { 100 },
+        pipeline: settings.fill_pipeline,
         pick: if settings.trace.is_some() { settings.pick.clone() } else { Pick::Sequential },
         keys: if workload.fill_count.is_some() { repeats } else { settings.keys },
         ..settings.clone()
