@@ -166,7 +166,7 @@ impl Client {
 
     /// The next answer or message.
     pub fn answer(&mut self) -> Result<Answer, Failure> {
-        let mut window = vec![0; 64 << 10];
+        let mut window = [0; 4096];
         loop {
             match whole(self.protocol, &self.kept) {
                 Ok(Some(reply)) => {

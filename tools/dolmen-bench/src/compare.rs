@@ -331,37 +331,33 @@ fn text(row: &Row) -> Vec<String> {
 fn charts(rows: &[Row]) -> Vec<Bars> {
     let series: Vec<String> =
         rows.first().map_or(Vec::new(), |row| row.servers.iter().map(|server| server.name.clone()).collect());
-    let groups = |bar: &dyn Fn(&Measured) -> plot::Bar| {
-        let of = |server: &Measured| (!server.rounds.is_empty()).then(|| bar(server));
-        rows.iter().map(|row| (row.name.clone(), row.servers.iter().map(of).collect())).collect()
-    };
-    let spread = |measured: &Measured, of: &dyn Fn(&Sample) -> f64| {
-        let values = || measured.rounds.iter().map(of);
-        Some((values().fold(f64::INFINITY, f64::min), values().fold(0.0, f64::max)))
-    };
-    // Rows differ by a factor of a hundred.
-    let chart = |title: &str, unit: &str, of: &dyn Fn(&Sample) -> f64, label: &dyn Fn(f64) -> String| Bars {
-        title: title.into(),
-        unit: unit.into(),
-        series: series.clone(),
-        groups: groups(&|measured| {
-            let value = measured.median(of);
-            plot::Bar { value, label: label(value), spread: spread(measured, of) }
-        }),
-        logarithmic: true,
+    let first = series.first().cloned().unwrap_or_default();
+    // Rows differ by a factor of a hundred, so each is shown in units of its first server.
+    let chart = |title: &str, unit: String, of: &dyn Fn(&Sample) -> f64| {
+        let group = |row: &Row| {
+            let base = row.servers[0].median(of);
+            let bar = |server: &Measured| {
+                let values = || server.rounds.iter().map(of);
+                let (least, most) = (values().reduce(f64::min)?, values().reduce(f64::max)?);
+                let value = server.median(of);
+                let spread = Some((least / base, most / base));
+                base.is_normal().then(|| plot::Bar { value: value / base, label: plot::rounded(value), spread })
+            };
+            (row.name.clone(), row.servers.iter().map(bar).collect())
+        };
+        let groups = rows.iter().map(group).collect();
+        Bars { title: title.into(), unit, series: series.clone(), groups, logarithmic: false }
     };
     vec![
         chart(
-            "Server CPU time a request (less is better; whiskers: all rounds)",
-            "nanoseconds (logarithmic)",
+            "Server CPU time a request, labels in nanoseconds (less is better; whiskers: all rounds)",
+            format!("relative to {first}"),
             &|sample| sample.server_cpu_ns,
-            &grouped,
         ),
         chart(
-            "Throughput (more is better)",
-            "requests a second (logarithmic)",
+            "Throughput, labels in requests a second (more is better; whiskers: all rounds)",
+            format!("relative to {first}"),
             &|sample| sample.requests_per_s,
-            &plot::short,
         ),
     ]
 }

@@ -222,7 +222,7 @@ fn text(name: &str, found: &Result<Found, String>) -> String {
     match found {
         Ok(Found::Keys { worst, stages }) => {
             let each: String =
-                stages.iter().map(|(keys, bytes)| format!("  {bytes:.1} ({:.1}M)", *keys as f64 / 1e6)).collect();
+                stages.iter().map(|(keys, bytes)| format!("  {bytes:.1} ({})", plot::rounded(*keys as f64))).collect();
             format!("  {name:<14}{worst:>8.1} bytes a key at worst  {each}")
         }
         Ok(Found::Idle { resident_bytes, connections, bytes_a_connection }) => format!(
@@ -238,24 +238,27 @@ fn charts(rows: &[Row]) -> Vec<Bars> {
         rows.first().map_or(Vec::new(), |row| row.servers.iter().map(|(name, _)| name.clone()).collect());
     let bar = |value: f64, label: String| Some(plot::Bar { value, label, spread: None });
     let mut keys = Bars {
-        title: "Resident memory a key, key + value bytes (less is better)".into(),
-        unit: "bytes (logarithmic)".into(),
+        title: "Memory a key beyond key + value bytes, labels: all resident bytes (less is better)".into(),
+        unit: "overhead in bytes".into(),
         series: series.clone(),
         groups: Vec::new(),
-        logarithmic: true,
+        logarithmic: false,
     };
     let mut idle = Bars {
-        title: "Idle connections (less is better)".into(),
-        unit: "bytes each (logarithmic)".into(),
+        title: "Memory of an idle connection (less is better)".into(),
+        unit: "resident bytes".into(),
         series,
         groups: Vec::new(),
-        logarithmic: true,
+        logarithmic: false,
     };
     for row in rows {
         let (mut of_keys, mut of_idle) = (Vec::new(), Vec::new());
         for (_, found) in &row.servers {
             match found {
-                Ok(Found::Keys { worst, .. }) => of_keys.push(bar(*worst, format!("{worst:.0}"))),
+                Ok(Found::Keys { worst, .. }) => {
+                    let payload = shape(&row.name).map_or(0, |shape| shape.key_bytes + shape.value_bytes);
+                    of_keys.push(bar((worst - payload as f64).max(0.0), format!("{worst:.0}")));
+                }
                 Ok(Found::Idle { bytes_a_connection: bytes, .. }) => of_idle.push(bar(*bytes, format!("{bytes:.0}"))),
                 Err(_) => of_keys.push(None),
             }

@@ -180,7 +180,8 @@ where
             .label(name.as_str())
             .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 22, y + 5)], colour.filled()));
     }
-    legend(&mut chart, SeriesLabelPosition::UpperLeft)?;
+    // Latency grows to the right, so the corner below is free.
+    legend(&mut chart, SeriesLabelPosition::LowerRight)?;
     Ok(())
 }
 
@@ -370,7 +371,7 @@ fn decades(values: impl Iterator<Item = f64>) -> (f64, f64) {
 }
 
 /// A number for an axis.
-pub fn short(value: f64) -> String {
+fn short(value: f64) -> String {
     match value.abs() {
         0.0 => "0".into(),
         size if size >= 1e6 => format!("{}M", trimmed(value / 1e6)),
@@ -378,6 +379,23 @@ pub fn short(value: f64) -> String {
         size if size >= 1e3 => grouped(value),
         _ => trimmed(value),
     }
+}
+
+/// A number beside a bar: three digits.
+pub fn rounded(value: f64) -> String {
+    let (value, unit) = match value.abs() {
+        size if size >= 999_500.0 => (value / 1e6, "M"),
+        size if size >= 999.5 => (value / 1e3, "k"),
+        _ => (value, ""),
+    };
+    let places = if value >= 99.95 {
+        0
+    } else if value >= 9.995 {
+        1
+    } else {
+        2
+    };
+    format!("{value:.places$}{unit}")
 }
 
 /// As many digits as it takes, four behind the point at most.
@@ -396,6 +414,9 @@ mod tests {
             [(0.0, "0"), (0.001, "0.001"), (2.5, "2.5"), (1500.0, "1,500"), (25_000.0, "25k"), (1.5e6, "1.5M")]
         {
             assert_eq!(short(value), text);
+        }
+        for (value, text) in [(1.234, "1.23"), (12.34, "12.3"), (999.4, "999"), (66_322.1, "66.3k"), (1.5e6, "1.50M")] {
+            assert_eq!(rounded(value), text);
         }
         assert_eq!([nines_label(0.0), nines_label(2.0), nines_label(4.0)], ["min", "p99", "p99.99"]);
         assert_eq!(decades([0.02, 3.0].into_iter()), (0.01, 10.0));

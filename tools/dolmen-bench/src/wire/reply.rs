@@ -70,6 +70,11 @@ impl Reader {
                     on(Outcome::Done, b"");
                     continue;
                 }
+                if let Some(length) = short_string(rest) {
+                    at += length;
+                    on(Outcome::Done, b"");
+                    continue;
+                }
                 self.outcome = Outcome::Done;
             }
             let Some((line, length)) = line(rest)? else { return Ok(at) };
@@ -251,6 +256,28 @@ fn memcached_line(line: &[u8]) -> Result<MemcachedLine, NotTheProtocol> {
         _ if number(word).is_some() => MemcachedLine::Other(Outcome::Done),
         _ => return Err(strange(line)),
     })
+}
+
+/// The length of a string of less than 1000 bytes that is there as a whole, with its line of length: the other most frequent reply.
+#[inline]
+fn short_string(bytes: &[u8]) -> Option<usize> {
+    if *bytes.first()? != b'$' {
+        return None;
+    }
+    let (mut size, mut at) = (0usize, 1);
+    loop {
+        let digit = bytes.get(at)?.wrapping_sub(b'0');
+        if digit > 9 {
+            break;
+        }
+        size = size * 10 + usize::from(digit);
+        at += 1;
+        if at > 4 {
+            return None;
+        }
+    }
+    let length = at + size + 4;
+    (at > 1 && bytes[at] == b'\r' && bytes.len() >= length).then_some(length)
 }
 
 /// The line at the start, without its end, and its length with it.
