@@ -270,6 +270,9 @@ pub struct StallsArgs {
     pub rows: Vec<String>,
     #[arg(long, default_value = "3000000", value_parser = count)]
     pub keys: u64,
+    /// Of the set and the sorted set
+    #[arg(long, default_value = "1000000", value_parser = count)]
+    pub members: u64,
 }
 
 #[derive(Args, Debug)]

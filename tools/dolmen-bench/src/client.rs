@@ -12,7 +12,7 @@ use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv, send, setsockopt, sockopt};
 use nix::sys::time::TimeVal;
 
-use crate::wire::reply::{NotTheProtocol, Outcome, whole};
+use crate::wire::reply::{NotTheProtocol, Outcome, Reader, whole};
 use crate::wire::{Protocol, resp_request};
 
 /// Where the server is.
@@ -153,6 +153,38 @@ impl Client {
         self.answer()
     }
 
+    /// Sends a command whose answer is large, and passes over that without keeping it. The line of it if it is an error.
+    pub fn call_for_effect(&mut self, arguments: &[&str]) -> Result<Option<String>, Failure> {
+        let arguments: Vec<&[u8]> = arguments.iter().map(|argument| argument.as_bytes()).collect();
+        self.send(&resp_request(&arguments))?;
+        let (mut reader, mut window) = (Reader::new(self.protocol), vec![0; 64 << 10]);
+        loop {
+            let mut answer = None;
+            let passed = reader.skim(&self.kept, |outcome, line| {
+                answer = Some((outcome == Outcome::Error).then(|| String::from_utf8_lossy(line).into_owned()));
+            });
+            let other = |NotTheProtocol(said)| Failure::OtherProtocol { protocol: self.protocol, said };
+            self.kept.drain(..passed.map_err(other)?);
+            if let Some(error) = answer {
+                return Ok(error);
+            }
+            let received = self.receive(&mut window)?;
+            self.kept.extend_from_slice(&window[..received]);
+        }
+    }
+
+    fn receive(&mut self, window: &mut [u8]) -> Result<usize, Failure> {
+        loop {
+            match recv(self.fd.as_raw_fd(), window, MsgFlags::empty()) {
+                Ok(0) => return Err(Failure::Closed(String::new())),
+                Ok(received) => return Ok(received),
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => return Err(Failure::Silent(self.timeout)),
+                Err(error) => return Err(closed(error)),
+            }
+        }
+    }
+
     pub fn send(&mut self, mut bytes: &[u8]) -> Result<(), Failure> {
         while !bytes.is_empty() {
             match send(self.fd.as_raw_fd(), bytes, MsgFlags::MSG_NOSIGNAL) {
@@ -179,13 +211,8 @@ impl Client {
                     return Err(Failure::OtherProtocol { protocol: self.protocol, said });
                 }
             }
-            match recv(self.fd.as_raw_fd(), &mut window, MsgFlags::empty()) {
-                Ok(0) => return Err(Failure::Closed(String::new())),
-                Ok(received) => self.kept.extend_from_slice(&window[..received]),
-                Err(Errno::EINTR) => {}
-                Err(Errno::EAGAIN) => return Err(Failure::Silent(self.timeout)),
-                Err(error) => return Err(closed(error)),
-            }
+            let received = self.receive(&mut window)?;
+            self.kept.extend_from_slice(&window[..received]);
         }
     }
 

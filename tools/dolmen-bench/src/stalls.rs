@@ -32,7 +32,6 @@ const ROWS: &[&str] =
 const PAUSE: Duration = Duration::from_micros(500);
 const VALUE_BYTES: usize = 64;
 const EXPIRING: u64 = 500_000;
-const MEMBERS: u64 = 1_000_000;
 /// Longest wait for what the server does in the background.
 const BACKGROUND_MAX: Duration = Duration::from_secs(120);
 
@@ -94,6 +93,7 @@ pub fn stalls(args: &StallsArgs, interrupt: &Interrupt) -> Result<(), String> {
             client: server.client()?,
             server: &server,
             keys: args.keys,
+            members: args.members,
             cpus: &servers.client_cpus,
             interrupt,
             filled: false,
@@ -132,6 +132,7 @@ struct Scene<'a> {
     server: &'a Server,
     client: Client,
     keys: u64,
+    members: u64,
     cpus: &'a Cpus,
     interrupt: &'a Interrupt,
     filled: bool,
@@ -217,14 +218,14 @@ impl Scene<'_> {
         match row {
             "idle" => std::thread::sleep(Duration::from_secs(2)),
             "grow" => self.fill("key:", self.keys, None)?,
-            "keys" => self.call(&["KEYS", "nosuch*"]).map(|_| ())?,
+            "keys" => self.large(&["KEYS", "nosuch*"])?,
             "expire" => return self.wait_until_expired(others, expire_at),
             "del_set" | "del_zset" => {
                 self.call(&["DEL", "big"])?;
                 std::thread::sleep(Duration::from_millis(500));
             }
             "smembers" => {
-                self.call(&["SMEMBERS", "big"])?;
+                self.large(&["SMEMBERS", "big"])?;
                 self.call(&["DEL", "big"])?;
             }
             "bgsave" => self.save(false)?,
@@ -244,6 +245,11 @@ impl Scene<'_> {
             return Err(String::from_utf8_lossy(&answer.last).trim_start_matches('-').to_string());
         }
         Ok(answer)
+    }
+
+    fn large(&mut self, arguments: &[&str]) -> Result<(), String> {
+        let error = self.client.call_for_effect(arguments).map_err(|failure| failure.to_string())?;
+        error.map_or(Ok(()), |line| Err(line.trim_start_matches('-').to_string()))
     }
 
     fn number(&mut self, arguments: &[&str]) -> Result<i64, String> {
@@ -304,12 +310,12 @@ impl Scene<'_> {
         }
     }
 
-    /// A container of a million members, under the key `big`.
+    /// A container of many members, under the key `big`.
     fn big(&mut self, verb: &str, member: impl Fn(u64) -> Vec<String>) -> Result<(), String> {
         self.call(&["DEL", "big"])?;
-        for from in (0..MEMBERS).step_by(500) {
+        for from in (0..self.members).step_by(500) {
             let mut arguments = vec![verb.to_string(), "big".into()];
-            arguments.extend((from..from + 500).flat_map(&member));
+            arguments.extend((from..self.members.min(from + 500)).flat_map(&member));
             let arguments: Vec<&[u8]> = arguments.iter().map(String::as_bytes).collect();
             let answer = self.client.exchange(&resp_request(&arguments)).map_err(|failure| failure.to_string())?;
             if answer.outcome == Outcome::Error {

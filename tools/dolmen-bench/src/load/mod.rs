@@ -4,6 +4,7 @@
 //! do not depend on the server, and latency counts from then, so a server that stands still is charged for all that it keeps waiting.
 
 pub mod connection;
+pub mod replies;
 pub mod schedule;
 pub mod thread;
 
@@ -82,7 +83,7 @@ pub struct Shared {
     /// Messages that servers said they sent, and those that came.
     pub deliveries_expected: AtomicU64,
     pub deliveries: AtomicU64,
-    /// Threads that still publish.
+    /// Threads that still publish, or wait to be told how many got it.
     pub publishing: AtomicUsize,
     pub origin: Instant,
     /// When the load begins, in nanoseconds since `origin`.
@@ -403,7 +404,11 @@ impl Collector<'_> {
             }
         }
         outcome.elapsed_s = last_ns as f64 / 1e9;
-        // The last interval ends with the run.
+        // The last interval ends with the run; those that threads only waited in are none.
+        let length_s = settings.interval.as_secs_f64();
+        while outcome.moments.last().is_some_and(|moment| moment.at_s - length_s >= outcome.elapsed_s) {
+            outcome.moments.pop();
+        }
         if let Some(moment) = outcome.moments.last_mut() {
             moment.at_s = moment.at_s.min(outcome.elapsed_s);
         }

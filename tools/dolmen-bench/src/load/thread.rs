@@ -1,6 +1,6 @@
 //! One thread of a load: its connections, from requests that are due to replies that are counted.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::atomic::Ordering;
 use std::sync::mpsc::{Receiver, Sender};
@@ -16,14 +16,15 @@ use nix::sys::time::TimeSpec;
 use nix::sys::time::TimeValLike;
 
 use super::connection::{Connection, Follow};
+use super::replies::{Counts, understand};
 use super::schedule::Schedule;
 use super::{Ended, Kind, Shared, Told, draws};
 use crate::client::{Client, Failure};
 use crate::keys::Pick;
 use crate::record::Slice;
 use crate::verify::Role;
-use crate::wire::reply::{NotTheProtocol, Outcome, whole};
-use crate::wire::template::{Draws, STAMP_DIGITS};
+use crate::wire::reply::NotTheProtocol;
+use crate::wire::template::Draws;
 use crate::workload::Then;
 
 /// Bytes received at a time.
@@ -34,8 +35,6 @@ const SLEEP_MAX: Duration = Duration::from_millis(20);
 const SPIN_NS: u64 = 15_000;
 /// How long replies may take after the end.
 const DRAIN_NS: u64 = 2_000_000_000;
-/// Different texts of errors that are kept.
-const ERROR_TEXTS_MAX: usize = 20;
 /// How long no message means that none will come.
 const DELIVERY_DRAIN_NS: u64 = 500_000_000;
 
@@ -53,6 +52,8 @@ pub struct Load<'a> {
     /// Closed loop: connections whose replies have all come. Open loop: those that may send more.
     ready: VecDeque<usize>,
     schedule: Option<Schedule>,
+    /// Open loop: the last of the requests asked for was due.
+    all_due: bool,
     /// Open loop: what is due and has no connection to go by.
     backlog: VecDeque<u64>,
     /// This thread's share of the requests, where each has its own keys.
@@ -63,66 +64,6 @@ pub struct Load<'a> {
     heard_ns: u64,
     end: Ended,
     alive: usize,
-}
-
-/// What is counted, and where it goes at the end of an interval.
-struct Counts<'a> {
-    slice: Box<Slice>,
-    spare: &'a Receiver<Box<Slice>>,
-    tell: &'a Sender<Told>,
-    thread: usize,
-    /// The measurement begins, and the interval under way ends.
-    begin_ns: u64,
-    interval_ns: u64,
-    until_ns: u64,
-    errors: BTreeMap<String, u64>,
-    /// Replies of one read, by kind.
-    chunk: Vec<u32>,
-    last_ns: u64,
-}
-
-impl Counts<'_> {
-    /// Closes the interval that `now_ns` is past.
-    fn turn(&mut self, now_ns: u64) {
-        if now_ns >= self.until_ns {
-            self.close();
-            let interval = now_ns.saturating_sub(self.begin_ns) / self.interval_ns;
-            if now_ns >= self.begin_ns {
-                self.slice.interval = Some(interval);
-                self.until_ns = self.begin_ns + (interval + 1) * self.interval_ns;
-            } else {
-                self.slice.interval = None;
-                self.until_ns = self.begin_ns.min(now_ns + self.interval_ns);
-            }
-        }
-    }
-
-    fn close(&mut self) {
-        let ops = self.slice.ops.len();
-        let next = self.spare.try_recv().unwrap_or_else(|_| Box::new(Slice::new(self.thread, ops)));
-        // Nobody listens only when the run was given up.
-        let _ = self.tell.send(Told::Slice(std::mem::replace(&mut self.slice, next)));
-    }
-
-    #[cold]
-    fn error(&mut self, line: &[u8]) {
-        let text = String::from_utf8_lossy(&line[..line.len().min(200)]).trim_start_matches('-').to_string();
-        if self.errors.len() < ERROR_TEXTS_MAX || self.errors.contains_key(&text) {
-            *self.errors.entry(text).or_default() += 1;
-        } else {
-            *self.errors.entry("others".into()).or_default() += 1;
-        }
-    }
-
-    /// The replies that came at `now_ns` to requests sent at `sent_ns`.
-    fn flush_chunk(&mut self, now_ns: u64, sent_ns: u64) {
-        for (tally, count) in self.slice.ops.iter_mut().zip(&mut self.chunk) {
-            if *count > 0 {
-                tally.record(now_ns.saturating_sub(sent_ns), u64::from(*count));
-                *count = 0;
-            }
-        }
-    }
 }
 
 impl<'a> Load<'a> {
@@ -189,20 +130,10 @@ impl<'a> Load<'a> {
             connections,
             epoll,
             draws: draws(shared, thread),
-            counts: Counts {
-                slice: Box::new(Slice::new(thread, kinds)),
-                spare,
-                tell,
-                thread,
-                begin_ns: 0,
-                interval_ns: settings.interval.as_nanos().max(1) as u64,
-                until_ns: 0,
-                errors: BTreeMap::new(),
-                chunk: vec![0; kinds],
-                last_ns: 0,
-            },
+            counts: Counts::new(thread, kinds, settings.interval, tell, spare),
             ready: VecDeque::new(),
             schedule: None,
+            all_due: false,
             backlog: VecDeque::new(),
             own_budget,
             window: vec![0; WINDOW_BYTES],
@@ -216,8 +147,7 @@ impl<'a> Load<'a> {
         let settings = &self.shared.settings;
         let start_ns = self.shared.start_ns.load(Ordering::Relaxed);
         let begin_ns = start_ns + settings.warmup.as_nanos() as u64;
-        (self.counts.begin_ns, self.counts.until_ns) = (begin_ns, start_ns);
-        self.counts.last_ns = begin_ns;
+        self.counts.begin(start_ns, begin_ns);
         let deadline_ns = settings.duration.map_or(u64::MAX, |duration| begin_ns + duration.as_nanos() as u64);
         let timeout_ns = settings.access.timeout.as_nanos() as u64;
         self.schedule = settings.rate.map(|rate| {
@@ -228,29 +158,29 @@ impl<'a> Load<'a> {
         self.connections.iter_mut().take(self.senders).for_each(|connection| connection.queued = true);
         let cpu_before = thread_cpu_ns();
         let mut events = [EpollEvent::empty(); 512];
-        let mut drain_ns = None;
+        let (mut drain_ns, mut answered) = (None, false);
         loop {
             let now_ns = self.shared.now_ns();
             self.counts.turn(now_ns);
-            if self.issuing && (now_ns >= deadline_ns || self.shared.stop.load(Ordering::Relaxed)) {
-                self.issuing = false;
+            let over = now_ns >= deadline_ns || self.shared.stop.load(Ordering::Relaxed);
+            if self.issuing && (!over || self.schedule.is_some()) {
+                // What was due before the end is due, even if this thread slept over it.
+                self.issue(now_ns.min(deadline_ns), begin_ns);
             }
-            if self.issuing {
-                self.issue(now_ns, begin_ns);
-            }
+            self.issuing &= !over;
             if !self.issuing {
-                let drain_ns = *drain_ns.get_or_insert_with(|| {
+                let drain_ns = *drain_ns.get_or_insert(now_ns + DRAIN_NS);
+                if !answered && self.outstanding() == 0 {
+                    answered = true;
                     self.shared.publishing.fetch_sub(1, Ordering::Relaxed);
-                    now_ns + DRAIN_NS
-                });
+                }
                 if self.drained(now_ns) || now_ns >= drain_ns {
                     break;
                 }
             } else if self.alive == 0 {
                 break;
             }
-            let waiting = self.connections.iter().take(self.senders).any(|connection| connection.outstanding > 0);
-            if waiting && now_ns.saturating_sub(self.heard_ns) > timeout_ns {
+            if now_ns.saturating_sub(self.heard_ns) > timeout_ns && self.outstanding() > 0 {
                 self.end.why = Some(Failure::Silent(settings.access.timeout).to_string());
                 break;
             }
@@ -270,7 +200,7 @@ impl<'a> Load<'a> {
         self.counts.close();
         self.end.cpu_ns = thread_cpu_ns().saturating_sub(cpu_before);
         self.end.last_ns = self.counts.last_ns.saturating_sub(begin_ns);
-        self.end.unanswered += self.connections.iter().map(|c| u64::from(c.outstanding)).sum::<u64>();
+        self.end.unanswered += self.outstanding();
         self.end.unsent = self.backlog.len() as u64;
         self.end.errors = std::mem::take(&mut self.counts.errors);
         self.end
@@ -279,7 +209,7 @@ impl<'a> Load<'a> {
     /// Sleeps until something happens or is due.
     fn wait(&mut self, events: &mut [EpollEvent], now_ns: u64) -> usize {
         let timeout_ms = match &self.schedule {
-            Some(schedule) if self.issuing => {
+            Some(schedule) if self.issuing && !self.all_due => {
                 let left_ns = schedule.next_ns().saturating_sub(now_ns).min(SLEEP_MAX.as_nanos() as u64);
                 if left_ns > SPIN_NS {
                     let mut one = [PollFd::new(self.epoll.0.as_fd(), PollFlags::POLLIN)];
@@ -293,11 +223,16 @@ impl<'a> Load<'a> {
         self.epoll.wait(events, timeout_ms).unwrap_or(0)
     }
 
+    /// Requests that are in flight.
+    fn outstanding(&self) -> u64 {
+        self.connections.iter().map(|connection| u64::from(connection.outstanding)).sum()
+    }
+
     fn drained(&self, now_ns: u64) -> bool {
-        if self.connections.iter().any(|connection| connection.fd.is_some() && connection.outstanding > 0) {
+        if self.outstanding() > 0 {
             return false;
         }
-        // Messages are on their way until all threads have published.
+        // Messages are on their way until all threads have published, and been told to how many.
         let of = |count: &std::sync::atomic::AtomicU64| count.load(Ordering::Relaxed);
         self.connections.len() == self.senders
             || self.shared.publishing.load(Ordering::Relaxed) == 0
@@ -329,12 +264,13 @@ impl<'a> Load<'a> {
     }
 
     fn issue_due(&mut self, now_ns: u64, begin_ns: u64) {
-        while let Some(due_ns) = self.schedule.as_mut().and_then(|schedule| schedule.due(now_ns)) {
+        while !self.all_due {
+            let Some(due_ns) = self.schedule.as_mut().and_then(|schedule| schedule.due(now_ns)) else { break };
             if due_ns >= begin_ns && self.claim(1) == 0 {
-                self.issuing = false;
-                break;
+                self.all_due = true;
+            } else {
+                self.backlog.push_back(due_ns);
             }
-            self.backlog.push_back(due_ns);
         }
         self.draws.now_ns = now_ns;
         let mut touched = Vec::new();
@@ -353,6 +289,9 @@ impl<'a> Load<'a> {
             }
         }
         touched.into_iter().for_each(|at| self.flush(at));
+        if self.all_due && self.backlog.is_empty() {
+            self.issuing = false;
+        }
     }
 
     /// Takes up to `wanted` of the requests that are left.
@@ -497,103 +436,6 @@ impl<'a> Load<'a> {
             }
         }
     }
-}
-
-/// Counts the replies in what was received; returns how many bytes are done with.
-fn understand(
-    shared: &Shared,
-    counts: &mut Counts<'_>,
-    connection: &mut Connection,
-    bytes: &[u8],
-    now_ns: u64,
-) -> Result<usize, NotTheProtocol> {
-    if connection.subscriber || shared.subscribers > 0 || shared.ledger.is_some() {
-        return understand_whole(shared, counts, connection, bytes, now_ns);
-    }
-    let Connection { flights, outstanding, reader, sent_ns, .. } = connection;
-    let mut unasked = false;
-    let done = reader.skim(bytes, |outcome, line| {
-        if outcome == Outcome::Push {
-            return;
-        }
-        let Some(flight) = flights.front_mut() else {
-            unasked = true;
-            return;
-        };
-        let kind = usize::from(flight.kind);
-        match outcome {
-            Outcome::Done | Outcome::Push => {}
-            Outcome::Miss => counts.slice.ops[kind].misses += 1,
-            Outcome::Error => {
-                counts.slice.ops[kind].errors += 1;
-                counts.error(line);
-            }
-        }
-        if flight.due_ns == 0 {
-            counts.chunk[kind] += 1;
-        } else {
-            counts.slice.ops[kind].record(now_ns.saturating_sub(flight.due_ns), 1);
-        }
-        *outstanding -= 1;
-        flight.count -= 1;
-        if flight.count == 0 {
-            flights.pop_front();
-        }
-    })?;
-    counts.flush_chunk(now_ns, *sent_ns);
-    if unasked { Err(NotTheProtocol("replies that nobody asked for".into())) } else { Ok(done) }
-}
-
-/// The same where the contents of replies matter: of values that are verified, of messages and how many were sent.
-fn understand_whole(
-    shared: &Shared,
-    counts: &mut Counts<'_>,
-    connection: &mut Connection,
-    bytes: &[u8],
-    now_ns: u64,
-) -> Result<usize, NotTheProtocol> {
-    let (mut at, mut scratch) = (0, Vec::new());
-    while let Some(reply) = whole(shared.settings.access.protocol, &bytes[at..])? {
-        at += reply.length;
-        if connection.subscriber {
-            let stamp = reply.last.get(..STAMP_DIGITS).and_then(|digits| std::str::from_utf8(digits).ok());
-            if let Some(sent_ns) = stamp.and_then(|digits| digits.parse::<u64>().ok()) {
-                let deliver = shared.kinds.len();
-                counts.slice.ops[deliver].record(now_ns.saturating_sub(sent_ns), 1);
-                shared.deliveries.fetch_add(1, Ordering::Relaxed);
-            }
-            continue;
-        }
-        if reply.outcome == Outcome::Push {
-            continue;
-        }
-        let Some(flight) = connection.flights.front_mut() else {
-            return Err(NotTheProtocol("replies that nobody asked for".into()));
-        };
-        let kind = usize::from(flight.kind);
-        let sent_ns = if flight.due_ns == 0 { connection.sent_ns } else { flight.due_ns };
-        let tally = &mut counts.slice.ops[kind];
-        tally.record(now_ns.saturating_sub(sent_ns), 1);
-        tally.misses += u64::from(reply.outcome == Outcome::Miss);
-        connection.outstanding -= 1;
-        flight.count -= 1;
-        if flight.count == 0 {
-            connection.flights.pop_front();
-        }
-        let expectation =
-            if shared.kinds[kind].role == Role::Other { None } else { connection.expectations.pop_front() };
-        if reply.outcome == Outcome::Error {
-            tally.errors += 1;
-            counts.error(reply.last);
-        } else if let (Some(expectation), Some(ledger)) = (expectation, &shared.ledger) {
-            ledger.answered(expectation, (reply.outcome == Outcome::Done).then_some(reply.last), &mut scratch);
-        } else if shared.subscribers > 0
-            && let Some(receivers) = std::str::from_utf8(reply.last).ok().and_then(|digits| digits.parse::<u64>().ok())
-        {
-            shared.deliveries_expected.fetch_add(receivers, Ordering::Relaxed);
-        }
-    }
-    Ok(at)
 }
 
 /// A kind by its share.

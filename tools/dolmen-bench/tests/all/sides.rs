@@ -87,7 +87,9 @@ fn stalls_are_measured_while_something_happens() {
     if !two_cpus() || !installed("redis-server") {
         return;
     }
-    let called = call("stalls redis-server --keys 20000 --rows grow,keys,smembers,del_zset,bgsave,flushall --json");
+    let called = call(
+        "stalls redis-server --keys 20000 --members 5100 --rows grow,keys,smembers,del_zset,bgsave,flushall --json",
+    );
     assert_eq!(called.code, Some(0), "{}", called.err);
     let document = json(&called);
     let rows = document["servers"][0]["rows"].as_array().expect("rows").clone();
