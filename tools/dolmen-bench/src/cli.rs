@@ -115,7 +115,7 @@ pub struct WhatArgs {
     /// A mix by weight: get:set:del:incr
     #[arg(long, conflicts_with = "command")]
     pub ratio: Option<String>,
-    /// A command of your own, `[WEIGHT*]COMMAND`, with holes {key} {value} {number} {rand:A-B} {ttl}; may be repeated
+    /// A command of your own, WEIGHT*COMMAND or COMMAND, with holes {key} {value} {number} {rand:A-B} {ttl}; may be repeated
     #[arg(long)]
     pub command: Vec<String>,
     /// How many keys there are

@@ -160,7 +160,7 @@ impl Client {
         let (mut reader, mut window) = (Reader::new(self.protocol), vec![0; 64 << 10]);
         loop {
             let mut answer = None;
-            let passed = reader.skim(&self.kept, |outcome, line| {
+            let passed = reader.skim(&self.kept, |outcome, _, line| {
                 answer = Some((outcome == Outcome::Error).then(|| String::from_utf8_lossy(line).into_owned()));
             });
             let other = |NotTheProtocol(said)| Failure::OtherProtocol { protocol: self.protocol, said };

@@ -9,6 +9,7 @@
     reason = "figures go from counts to fractions and back everywhere here, and are far below where that loses anything"
 )]
 
+#[allow(rustdoc::broken_intra_doc_links, reason = "brackets in help texts mean what may be left out")]
 mod cli;
 mod client;
 mod compare;

@@ -30,9 +30,11 @@ pub struct Follow {
 pub struct Connection {
     /// Gone when the connection is lost.
     pub fd: Option<OwnedFd>,
-    /// Requests, of which so many bytes are sent.
+    /// Requests, of which so many bytes are sent. They stay when all are sent, as those of a frame are used again.
     pub out: Vec<u8>,
     pub out_sent: usize,
+    /// How many requests `out` consists of, if all are of the same frame.
+    pub framed: u32,
     pub flights: VecDeque<Flight>,
     pub outstanding: u32,
     pub sent_ns: u64,
@@ -53,6 +55,7 @@ impl Connection {
             fd: Some(fd),
             out: Vec::new(),
             out_sent: 0,
+            framed: 0,
             flights: VecDeque::new(),
             outstanding: 0,
             sent_ns: 0,
@@ -75,6 +78,14 @@ impl Connection {
         }
     }
 
+    /// Room for other requests, if all that were there are sent.
+    pub fn reuse(&mut self) {
+        if self.out_sent == self.out.len() {
+            self.out.clear();
+            (self.out_sent, self.framed) = (0, 0);
+        }
+    }
+
     /// Sends what the kernel takes; the rest goes when there is room again.
     pub fn flush(&mut self) -> Result<(), Errno> {
         let Some(fd) = &self.fd else { return Ok(()) };
@@ -86,8 +97,6 @@ impl Connection {
                 Err(error) => return Err(error),
             }
         }
-        self.out.clear();
-        self.out_sent = 0;
         Ok(())
     }
 }

@@ -115,32 +115,35 @@ pub fn understand(
     }
     let Connection { flights, outstanding, reader, sent_ns, .. } = connection;
     let mut unasked = false;
-    let done = reader.skim(bytes, |outcome, line| {
+    let done = reader.skim(bytes, |outcome, mut count, line| {
         if outcome == Outcome::Push {
             return;
         }
-        let Some(flight) = flights.front_mut() else {
-            unasked = true;
-            return;
-        };
-        let kind = usize::from(flight.kind);
-        match outcome {
-            Outcome::Done | Outcome::Push => {}
-            Outcome::Miss => counts.slice.ops[kind].misses += 1,
-            Outcome::Error => {
-                counts.slice.ops[kind].errors += 1;
-                counts.error(line);
+        while count > 0 {
+            let Some(flight) = flights.front_mut() else {
+                unasked = true;
+                return;
+            };
+            let (kind, part) = (usize::from(flight.kind), count.min(flight.count));
+            match outcome {
+                Outcome::Done | Outcome::Push => {}
+                Outcome::Miss => counts.slice.ops[kind].misses += u64::from(part),
+                Outcome::Error => {
+                    counts.slice.ops[kind].errors += u64::from(part);
+                    counts.error(line);
+                }
             }
-        }
-        if flight.due_ns == 0 {
-            counts.chunk[kind] += 1;
-        } else {
-            counts.slice.ops[kind].record(now_ns.saturating_sub(flight.due_ns), 1);
-        }
-        *outstanding -= 1;
-        flight.count -= 1;
-        if flight.count == 0 {
-            flights.pop_front();
+            if flight.due_ns == 0 {
+                counts.chunk[kind] += part;
+            } else {
+                counts.slice.ops[kind].record(now_ns.saturating_sub(flight.due_ns), u64::from(part));
+            }
+            *outstanding -= part;
+            flight.count -= part;
+            count -= part;
+            if flight.count == 0 {
+                flights.pop_front();
+            }
         }
     })?;
     counts.flush_chunk(now_ns, *sent_ns);

@@ -187,7 +187,9 @@ impl<'a> Load<'a> {
             let ready = self.wait(&mut events, now_ns);
             for event in &events[..ready] {
                 let (at, flags) = (event.data() as usize, event.events());
-                if flags.contains(EpollFlags::EPOLLOUT) && !self.connections[at].out.is_empty() {
+                if flags.contains(EpollFlags::EPOLLOUT)
+                    && self.connections[at].out_sent < self.connections[at].out.len()
+                {
                     self.flush(at);
                 }
                 if flags.intersects(
@@ -310,14 +312,22 @@ impl<'a> Load<'a> {
         let shared = self.shared;
         let connection = &mut self.connections[at];
         if let ([kind @ Kind { role: Role::Other, then: None, .. }], None) = (&shared.kinds[..], connection.follow) {
+            let all_sent = connection.out_sent == connection.out.len();
+            if all_sent && connection.framed == count && kind.template.rewrite(&mut connection.out, &mut self.draws) {
+                connection.out_sent = 0;
+                return connection.issued(0, count, due_ns);
+            }
+            connection.reuse();
             for _ in 0..count {
                 if kind.template.keyed && !kind.template.inserts {
                     self.draws.draw_key();
                 }
                 kind.template.write(&mut connection.out, &mut self.draws);
             }
+            connection.framed += count;
             return connection.issued(0, count, due_ns);
         }
+        connection.reuse();
         for _ in 0..count {
             let number = match &mut connection.follow {
                 Some(follow) => {

@@ -32,22 +32,60 @@ pub struct Reader {
     /// Bytes missing of the string under way, with its line end.
     skip: usize,
     outcome: Outcome,
+    usual: Usual,
+}
+
+/// How the last simple reply began. Replies mostly repeat: one that begins alike is as long and says as much.
+#[derive(Clone, Copy, Debug, Default)]
+struct Usual {
+    /// The first eight bytes, those beyond the first line as zeros, and which of them are of the first line.
+    head: u64,
+    mask: u64,
+    /// 0: none yet.
+    length: usize,
+}
+
+impl Usual {
+    /// Of a reply whose first line, with its end, has at most eight bytes.
+    fn new(line: &[u8], length: usize) -> Usual {
+        let mut head = [0; 8];
+        head[..line.len()].copy_from_slice(line);
+        let mask = if line.len() == 8 { u64::MAX } else { (1 << (8 * line.len())) - 1 };
+        Usual { head: u64::from_le_bytes(head), mask, length }
+    }
+
+    /// How many replies like this follow each other here, and how many bytes they have.
+    #[inline]
+    fn run(self, bytes: &[u8]) -> (u32, usize) {
+        let (mut count, mut at) = (0, 0);
+        let room = self.length.max(8);
+        if self.length > 0 {
+            while let Some(head) = bytes.get(at..at + room).and_then(|rest| rest.first_chunk::<8>()) {
+                if u64::from_le_bytes(*head) & self.mask != self.head {
+                    break;
+                }
+                count += 1;
+                at += self.length;
+            }
+        }
+        (count, at)
+    }
 }
 
 impl Reader {
     pub fn new(protocol: Protocol) -> Reader {
-        Reader { protocol, pending: 0, skip: 0, outcome: Outcome::Done }
+        Reader { protocol, pending: 0, skip: 0, outcome: Outcome::Done, usual: Usual::default() }
     }
 
-    /// Calls `on` for each reply that ends in `bytes`, with its line if it is an error. Returns how many bytes are done with; those behind
-    /// must be passed again, with more.
+    /// Calls `on` for replies that end in `bytes`: so many with this outcome, and the line of an error. Returns how many bytes are done
+    /// with; those behind must be passed again, with more.
     #[inline]
-    pub fn skim(&mut self, bytes: &[u8], on: impl FnMut(Outcome, &[u8])) -> Result<usize, NotTheProtocol> {
+    pub fn skim(&mut self, bytes: &[u8], on: impl FnMut(Outcome, u32, &[u8])) -> Result<usize, NotTheProtocol> {
         if self.protocol.is_resp() { self.skim_resp(bytes, on) } else { self.skim_memcached(bytes, on) }
     }
 
     #[inline]
-    fn skim_resp(&mut self, bytes: &[u8], mut on: impl FnMut(Outcome, &[u8])) -> Result<usize, NotTheProtocol> {
+    fn skim_resp(&mut self, bytes: &[u8], mut on: impl FnMut(Outcome, u32, &[u8])) -> Result<usize, NotTheProtocol> {
         let mut at = 0;
         loop {
             if self.skip > 0 {
@@ -59,24 +97,24 @@ impl Reader {
                 }
                 self.pending -= 1;
                 if self.pending == 0 {
-                    on(self.outcome, b"");
+                    on(self.outcome, 1, b"");
                 }
             }
-            let rest = &bytes[at..];
             if self.pending == 0 {
-                // The most frequent reply of all.
-                if rest.len() >= 5 && rest[..5] == *b"+OK\r\n" {
-                    at += 5;
-                    on(Outcome::Done, b"");
-                    continue;
-                }
-                if let Some(length) = short_string(rest) {
+                let (count, length) = self.usual.run(&bytes[at..]);
+                if count > 0 {
                     at += length;
-                    on(Outcome::Done, b"");
+                    on(Outcome::Done, count, b"");
+                }
+                if let Some(usual) = simple(&bytes[at..]) {
+                    self.usual = usual;
+                    at += usual.length;
+                    on(Outcome::Done, 1, b"");
                     continue;
                 }
                 self.outcome = Outcome::Done;
             }
+            let rest = &bytes[at..];
             let Some((line, length)) = line(rest)? else { return Ok(at) };
             at += length;
             let first = self.pending == 0;
@@ -112,7 +150,7 @@ impl Reader {
                 b'_' if first => self.outcome = Outcome::Miss,
                 b'-' if first => {
                     self.pending = 0;
-                    on(Outcome::Error, line);
+                    on(Outcome::Error, 1, line);
                     continue;
                 }
                 b'+' | b'-' | b':' | b',' | b'#' | b'(' | b'_' => {}
@@ -120,13 +158,17 @@ impl Reader {
             }
             self.pending -= 1;
             if self.pending == 0 {
-                on(self.outcome, b"");
+                on(self.outcome, 1, b"");
             }
         }
     }
 
     /// `pending` is 1 while values of a reply have been seen, and its END not.
-    fn skim_memcached(&mut self, bytes: &[u8], mut on: impl FnMut(Outcome, &[u8])) -> Result<usize, NotTheProtocol> {
+    fn skim_memcached(
+        &mut self,
+        bytes: &[u8],
+        mut on: impl FnMut(Outcome, u32, &[u8]),
+    ) -> Result<usize, NotTheProtocol> {
         let mut at = 0;
         loop {
             let passed = self.skip.min(bytes.len() - at);
@@ -144,9 +186,9 @@ impl Reader {
                 }
                 MemcachedLine::End => {
                     let hit = std::mem::take(&mut self.pending) > 0;
-                    on(if hit { Outcome::Done } else { Outcome::Miss }, b"");
+                    on(if hit { Outcome::Done } else { Outcome::Miss }, 1, b"");
                 }
-                MemcachedLine::Other(outcome) => on(outcome, if outcome == Outcome::Error { line } else { b"" }),
+                MemcachedLine::Other(outcome) => on(outcome, 1, if outcome == Outcome::Error { line } else { b"" }),
             }
         }
     }
@@ -258,26 +300,18 @@ fn memcached_line(line: &[u8]) -> Result<MemcachedLine, NotTheProtocol> {
     })
 }
 
-/// The length of a string of less than 1000 bytes that is there as a whole, with its line of length: the other most frequent reply.
+/// A short status or a string with a short length that is there as a whole; such are most replies.
 #[inline]
-fn short_string(bytes: &[u8]) -> Option<usize> {
-    if *bytes.first()? != b'$' {
-        return None;
-    }
-    let (mut size, mut at) = (0usize, 1);
-    loop {
-        let digit = bytes.get(at)?.wrapping_sub(b'0');
-        if digit > 9 {
-            break;
-        }
-        size = size * 10 + usize::from(digit);
-        at += 1;
-        if at > 4 {
-            return None;
-        }
-    }
-    let length = at + size + 4;
-    (at > 1 && bytes[at] == b'\r' && bytes.len() >= length).then_some(length)
+fn simple(bytes: &[u8]) -> Option<Usual> {
+    let line = &bytes[..bytes.len().min(8)];
+    let line = &line[..memchr::memchr(b'\n', line)? + 1];
+    let text = line.strip_suffix(b"\r\n")?;
+    let length = match text.first()? {
+        b'+' => line.len(),
+        b'$' => line.len() + usize::try_from(number(&text[1..])?).ok()? + 2,
+        _ => return None,
+    };
+    (bytes.len() >= length).then(|| Usual::new(line, length))
 }
 
 /// The line at the start, without its end, and its length with it.
@@ -326,7 +360,9 @@ mod tests {
         let (mut reader, mut outcomes, mut kept) = (Reader::new(protocol), Vec::new(), Vec::new());
         for chunk in stream.chunks(piece) {
             kept.extend_from_slice(chunk);
-            let done = reader.skim(&kept, |outcome, _| outcomes.push(outcome)).expect("the protocol");
+            let done = reader
+                .skim(&kept, |outcome, count, _| outcomes.extend((0..count).map(|_| outcome)))
+                .expect("the protocol");
             kept.drain(..done);
         }
         assert!(kept.is_empty(), "nothing is left of a whole stream: {}", kept.escape_ascii());
@@ -369,6 +405,43 @@ mod tests {
     }
 
     #[test]
+    fn replies_that_repeat_and_almost_repeat() {
+        use Outcome::{Done, Error, Miss};
+        let mut stream = Vec::new();
+        let mut expected = Vec::new();
+        for (reply, outcome) in [
+            ("$8\r\n+OK\r\n$-1\r\n", Done),
+            ("$8\r\nabcdefgh\r\n", Done),
+            ("+OK\r\n", Done),
+            ("$-1\r\n", Miss),
+            ("$80\r\n", Done),
+            ("+OKAY\r\n", Done),
+            ("-E\r\n", Error),
+            ("$123456\r\n", Done),
+            (":1\r\n", Done),
+            ("$0\r\n\r\n", Done),
+        ] {
+            for times in [1, 2, 5] {
+                for _ in 0..times {
+                    stream.extend_from_slice(reply.as_bytes());
+                    if let Some(length) =
+                        reply.strip_prefix('$').and_then(|r| r.trim_end().parse::<usize>().ok()).filter(|n| *n > 8)
+                    {
+                        stream.extend(std::iter::repeat_n(b'$', length));
+                        stream.extend_from_slice(b"\r\n");
+                    }
+                }
+                expected.extend(std::iter::repeat_n(outcome, times));
+                stream.extend_from_slice(b"+OK\r\n");
+                expected.push(Done);
+            }
+        }
+        for piece in [1, 3, 8, 13, 14, 100, 10_000_000] {
+            assert_eq!(skimmed(Protocol::Resp2, &stream, piece), expected, "pieces of {piece}");
+        }
+    }
+
+    #[test]
     fn replies_of_memcached_in_any_pieces() {
         use Outcome::{Done, Error, Miss};
         let stream: &[u8] =
@@ -386,12 +459,12 @@ mod tests {
     #[test]
     fn what_is_not_the_protocol_is_said() {
         for stream in [&b"HTTP/1.1 400 Bad Request\r\n"[..], b"ERROR\r\n", b"$x\r\n", b"*\r\n", b"\n", b"+a\n"] {
-            let result = Reader::new(Protocol::Resp2).skim(stream, |_, _| panic!("no reply"));
+            let result = Reader::new(Protocol::Resp2).skim(stream, |_, _, _| panic!("no reply"));
             assert!(result.is_err(), "{}", stream.escape_ascii());
             assert!(whole(Protocol::Resp2, stream).is_err());
         }
         for stream in [&b"-ERR unknown command\r\n"[..], b"VALUE k 0\r\n", b"VALUE k 0 -3\r\n"] {
-            assert!(Reader::new(Protocol::Memcached).skim(stream, |_, _| panic!("no reply")).is_err());
+            assert!(Reader::new(Protocol::Memcached).skim(stream, |_, _, _| panic!("no reply")).is_err());
         }
     }
 }
