@@ -516,9 +516,9 @@ fn eight_digits(number: u64) -> [u8; 8] {
     let (high, low) = (number / 10_000, number % 10_000);
     let fours = high | low << 32;
     // n / 100 for n < 10^4, and n / 10 for n < 100, as multiplications that fit their lanes.
-    let hundreds = (fours * 10_486 >> 20) & 0x0000_007F_0000_007F;
+    let hundreds = ((fours * 10_486) >> 20) & 0x0000_007F_0000_007F;
     let twos = hundreds | (fours - hundreds * 100) << 16;
-    let tens = (twos * 103 >> 10) & 0x000F_000F_000F_000F;
+    let tens = ((twos * 103) >> 10) & 0x000F_000F_000F_000F;
     let ones = tens | (twos - tens * 10) << 8;
     (ones | 0x3030_3030_3030_3030).to_le_bytes()
 }
