@@ -3,6 +3,7 @@
 
 use std::io;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use crate::blobs::Blobs;
 use crate::body::{self, BlobRef};
@@ -12,6 +13,7 @@ use crate::class::{self, CHUNK_BYTES_MAX};
 use crate::error::AllocError;
 use crate::evacuate::Victim;
 use crate::handle::{BlobId, Handle, Kind};
+use crate::peek::Peek;
 use crate::region::PAGE_BYTES;
 use crate::release::Clock;
 use crate::stats::{self, BlobStats, ClassStats};
@@ -25,7 +27,7 @@ pub struct Config {
     pub blob_reserve_bytes: usize,
     /// How long memory without live data stays resident, for reuse without a system call, before [`Slab::release`] gives it back.
     pub decay_ms: u32,
-    /// Huge pages for chunks beyond the first 4 MiB, faulted in ahead of use by a thread of the slab's own. It costs up to 2.5 MiB of memory
+    /// Huge pages for chunks beyond the first 4 MiB, faulted in ahead of use by a thread of the crate's own. It costs up to 2.5 MiB of memory
     /// in all, and spares large heaps most TLB misses.
     pub huge_pages: bool,
 }
@@ -104,6 +106,11 @@ impl Slab {
     #[inline(always)]
     pub fn ptr(&self, handle: Handle) -> NonNull<u8> {
         self.chunks.ptr(handle)
+    }
+
+    /// For looking at chunks from threads that do not own the slab, see [`Peek`].
+    pub fn peek(&mut self) -> Arc<Peek> {
+        self.chunks.peek()
     }
 
     /// Asks the CPU to fetch the first cache line of a chunk. A hint: any handle, even a stale one, is allowed.

@@ -31,7 +31,7 @@ impl Shard {
     /// Replaces a database by an empty one; the old one is emptied by `background`. Returns how many keys it had.
     pub(super) fn detach(&mut self, index: usize) -> usize {
         let mut fresh = Database::new(self.seed);
-        fresh.table.succeed(&self.databases[index].table);
+        fresh.table.succeed(&mut self.databases[index].table);
         let old = mem::replace(&mut self.databases[index], fresh);
         let keys = old.len();
         // Without keys there may be memory all the same: a table that has not shrunk yet.

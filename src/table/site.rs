@@ -5,8 +5,10 @@
 //! every allocation and release of a segment, hence every rewrite.
 
 use super::Table;
+use super::peek::Mirror;
 use super::raw::{self, Home, top};
 use dolmen_slab::{Handle, Slab};
+use std::sync::Arc;
 
 /// The home bucket of a hash, as an address in the slab.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,9 +33,15 @@ impl Table {
         self.directory.epoch()
     }
 
-    /// Sets a table that takes another's place apart from it.
-    pub fn succeed(&mut self, other: &Table) {
+    /// Sets a table that takes another's place apart from it. Who looks from outside sees this one from now on.
+    pub fn succeed(&mut self, other: &mut Table) {
         self.directory.set_epoch(other.epoch() + 1);
+        self.directory.set_mirror(other.directory.take_mirror());
+    }
+
+    /// From now on other threads may look at the table without its lock, see [`Mirror`].
+    pub fn mirror(&mut self, mirror: Arc<Mirror>) {
+        self.directory.set_mirror(Some(mirror));
     }
 
     /// Where the search for `hash` begins. Fetches that line.
