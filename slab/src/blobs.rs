@@ -440,6 +440,11 @@ impl Blobs {
         }
     }
 
+    /// Does what the owner released wait to be freed?
+    pub(crate) fn has_pending(&self) -> bool {
+        self.pending != 0
+    }
+
     /// Frees up to `budget_extents` of what waits to be freed. True: there is more.
     pub(crate) fn drain(&mut self, budget_extents: usize) -> bool {
         let mut budget = budget_extents;

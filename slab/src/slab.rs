@@ -273,6 +273,12 @@ impl Slab {
         self.blobs.drain(budget_extents)
     }
 
+    /// Does `drain_frees` have something to do that the owner released (rather than the last reader)?
+    #[inline]
+    pub fn has_frees(&self) -> bool {
+        self.blobs.has_pending()
+    }
+
     /// Figures about all blobs.
     pub fn blob_stats(&self) -> BlobStats {
         BlobStats {

@@ -28,7 +28,7 @@ pub fn quit(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
 pub fn select(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     ctx.attempt(|ctx| {
         let index = i32::try_from(parse_int(args[1])?).map_err(|_| errors::NOT_AN_INT)?;
-        let databases = ctx.db.shard().databases().len();
+        let databases = ctx.db.databases();
         let index = usize::try_from(index).ok().filter(|i| *i < databases).ok_or(errors::DB_OUT_OF_RANGE)?;
         ctx.client().database = u32::try_from(index).unwrap_or(0);
         ctx.out().ok();

@@ -164,7 +164,7 @@ pub trait Task {
         false
     }
     /// Called instead of further steps when the connection has gone: gives back what lies in the shard.
-    fn abandon(&mut self, _shard: &mut Shard) {}
+    fn abandon(&mut self, _db: &mut Db<'_>) {}
 }
 
 /// The largest of the values seen of late: of the last `TICKS` ticks, or up to twice as many.

@@ -9,6 +9,8 @@
 pub mod background;
 pub mod hold;
 pub mod item;
+pub mod keyspace;
+mod locks;
 mod strings;
 #[cfg(test)]
 mod tests;
@@ -19,6 +21,7 @@ use crate::table::{Entries, Site, Table};
 use dolmen_slab::{AllocError, BlobId, Handle, Slab};
 pub use item::{Key, NewValue, Type, Value};
 use std::collections::VecDeque;
+pub use keyspace::{Access, Alone, Keyspace, Locate, Shared};
 pub use view::Db;
 use wheel::Wheel;
 
@@ -99,6 +102,23 @@ impl Locator<'_> {
     pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
         let hash = crate::base::hash::hash_key(self.seed, bytes);
         Key { bytes, hash, site: self.table.site(self.slab, hash) }
+    }
+}
+
+impl keyspace::Locate for Locator<'_> {
+    #[inline(always)]
+    fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        Locator::key(self, bytes)
+    }
+
+    #[inline(always)]
+    fn key_outlined<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        Locator::key_outlined(self, bytes)
+    }
+
+    #[inline(always)]
+    fn prefetch_items(&self, site: Site, hash: u64) {
+        Locator::prefetch_items(self, site, hash);
     }
 }
 
@@ -242,6 +262,14 @@ impl Shard {
     pub fn heap_bytes(&self) -> u64 {
         let of = |d: &Database| d.table.heap_bytes() as u64 + d.wheel.as_ref().map_or(0, |w| w.heap_bytes());
         self.databases.iter().chain(&self.detached).map(of).sum()
+    }
+
+    /// Is there work for `background` that should not wait for the next sweep?
+    #[inline]
+    pub(super) fn has_work(&self) -> bool {
+        !self.detached.is_empty()
+            || self.slab.has_frees()
+            || self.databases[..self.databases_used].iter().any(|database| database.table.has_work())
     }
 
     // ---- large values on their way in ----
