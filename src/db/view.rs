@@ -12,7 +12,7 @@ pub struct Db<'a> {
     pub(super) index: usize,
     /// Unix time of the command.
     now_ms: u64,
-    /// The table's when this view was made: the sites of its keys are good while it stays so.
+    /// The table's when the sites of its keys were made: they are good while it stays so.
     epoch: u64,
 }
 
@@ -41,6 +41,12 @@ impl<'a> Db<'a> {
         shard.databases_used = shard.databases_used.max(index + 1);
         let epoch = shard.databases[index].table.epoch();
         Db { shard, index, now_ms, epoch }
+    }
+
+    /// Has keys that were located when the table's epoch was `epoch` looked up at their sites, if that is still so.
+    #[inline(always)]
+    pub fn located_at(&mut self, epoch: u64) {
+        self.epoch = epoch;
     }
 
     #[inline(always)]

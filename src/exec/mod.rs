@@ -2,7 +2,7 @@
 //! Reads of a command only its row. Knows nothing of bytes on the wire or of sockets.
 mod pipeline;
 
-pub use pipeline::{End, Request, apply_effects};
+pub use pipeline::{Batch, End, Request, Share, apply_effects};
 
 use crate::base::clock::Clock;
 use crate::base::out::Out;

@@ -1,13 +1,13 @@
-//! One batch of requests of one client.
+//! A batch of requests: of one client, or of several, one after the other.
 //!
 //! ```text
 //! while parsing   hash of the first key → its site, whose bucket is fetched
 //! then            items of the first dozen → prefetch (the buckets have arrived meanwhile)
-//! every dozen     items of the next dozen → prefetch
+//! every dozen     items of the next dozen → prefetch, whosever they are
 //! each            checks → run → effects
 //! ```
-//! Prefetches are hints. A command's lookup begins at its request's site as long as no segment of the table was rewritten since the batch
-//! began (`Table::epoch`), and anew otherwise.
+//! Prefetches are hints. A command's lookup begins at its request's site as long as no segment of the table was rewritten since the client's
+//! requests were parsed (`Table::epoch`), and anew otherwise.
 
 use super::Engine;
 use crate::base::out::Out;
@@ -19,6 +19,7 @@ use crate::db::{Key, Locator};
 use crate::proto::carry::Carry;
 use crate::proto::errors;
 use crate::table::Site;
+use std::ops::Range;
 
 /// Requests whose items are fetched together.
 const AHEAD: usize = 12;
@@ -55,7 +56,50 @@ impl Request {
     }
 }
 
-/// How far a batch came.
+/// Parsed requests in the order in which they run. Those of one client stand together.
+pub struct Batch<'b> {
+    requests: &'b [Request],
+    args: &'b [&'b [u8]],
+    /// The items of so many requests were fetched.
+    fetched: usize,
+}
+
+/// The requests of one client in a batch.
+pub struct Share {
+    pub requests: Range<usize>,
+    /// The epoch of the client's table when the requests were parsed ([`Locator::epoch`]).
+    pub epoch: u64,
+}
+
+impl<'b> Batch<'b> {
+    #[inline]
+    #[must_use]
+    pub fn new(requests: &'b [Request], args: &'b [&'b [u8]]) -> Batch<'b> {
+        // A request by itself has nothing to do meanwhile.
+        Batch { requests, args, fetched: usize::from(requests.len() == 1) }
+    }
+
+    /// The requests of a share.
+    #[inline]
+    #[must_use]
+    pub fn share(&self, share: &Share) -> &'b [Request] {
+        &self.requests[share.requests.clone()]
+    }
+
+    /// Has the items of all requests before `until` fetched.
+    #[inline(always)]
+    fn fetch(&mut self, until: usize, locator: Locator<'_>) {
+        let until = until.min(self.requests.len());
+        if self.fetched < until {
+            for request in &self.requests[self.fetched..until] {
+                locator.prefetch_items(request.site, request.hash);
+            }
+            self.fetched = until;
+        }
+    }
+}
+
+/// How far a client's share of a batch came.
 pub enum End {
     /// All requests are answered.
     All,
@@ -100,35 +144,28 @@ impl Engine {
         request
     }
 
-    /// Runs requests in order, until one of them ends the batch.
-    pub fn run(&mut self, me: u32, requests: &[Request], args: &[&[u8]], out: &mut Out) -> End {
+    /// Runs the requests of client `me` in order, until one of them ends the share.
+    pub fn run(&mut self, me: u32, batch: &mut Batch<'_>, share: &Share, out: &mut Out) -> End {
         let mut gate = self.clients.get(me).gate;
         if !self.shard.holds.is_idle() {
             gate |= HOLDS;
         }
+        let requests = batch.share(share);
         self.stats.commands += requests.len() as u64;
         let mut ctx = self.ctx(me, out);
+        ctx.db.located_at(share.epoch);
         let database = ctx.db.index();
-        let fetch = |ctx: &Ctx<'_>, dozen: &[Request]| {
-            let locator = ctx.db.shard_ref().locator(database);
-            for request in dozen {
-                locator.prefetch_items(request.site, request.hash);
-            }
-        };
-        if requests.len() > 1 {
-            fetch(&ctx, &requests[..AHEAD.min(requests.len())]);
-        }
         let mut behind = requests;
         while !behind.is_empty() {
             let (dozen, rest) = behind.split_at(AHEAD.min(behind.len()));
             let before = requests.len() - behind.len();
-            fetch(&ctx, &rest[..AHEAD.min(rest.len())]);
+            batch.fetch(share.requests.start + before + dozen.len() + AHEAD, ctx.db.shard_ref().locator(database));
             // Seldom is often enough: what a dozen requests can add is bounded.
             if before > 0 && ctx.out().queued() > OUT_HIGH_BYTES {
                 return End::Full(before - 1);
             }
             for (i, request) in dozen.iter().enumerate() {
-                let argv = &args[request.args as usize..][..request.argc as usize];
+                let argv = &batch.args[request.args as usize..][..request.argc as usize];
                 let Some(row) = request.row.filter(|row| row.takes(argv.len())) else {
                     refuse(&mut ctx, request.row, argv);
                     continue;
@@ -193,9 +230,11 @@ impl Engine {
             return End::All;
         }
         let database = self.clients.get(me).database as usize;
-        let request = self.request(self.shard.locator(database), self.commands.find(args[0]), &args, 0, 0);
+        let locator = self.shard.locator(database);
+        let share = Share { requests: 0..1, epoch: locator.epoch() };
+        let request = self.request(locator, self.commands.find(args[0]), &args, 0, 0);
         let Some(blob) = blob else {
-            return self.run(me, &[request], &args, out);
+            return self.run(me, &mut Batch::new(&[request], &args), &share, out);
         };
         self.run_with_blob(me, request, &args, blob, out)
     }

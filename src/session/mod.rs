@@ -7,6 +7,9 @@
 //!   cut request ► carry             └► suspended, held, full ► state, the rest of the window ► backlog
 //!   body of a large value ► sink (a blob)
 //! ```
+//! With the windows of several connections at hand (`Handler::batch`) the first batch of each is parsed before any is run: `parse_ahead`,
+//! then `run_ahead`. What a window holds beyond it goes on as above.
+//!
 //! Invariant: `backlog` is not empty only while `state` is not `Ready`; input comes only while it is.
 
 mod parse;
@@ -14,14 +17,14 @@ mod parse;
 use crate::base::out::Out;
 use crate::cmd::client::gate;
 use crate::cmd::ctx::{Budget, Task};
-use crate::exec::{End, Engine, Request};
+use crate::exec::{Batch, End, Engine, Request};
 use crate::net::Flow;
 use crate::proto::carry::Carry;
 use crate::proto::resp::{Limits, ProtocolError};
 use bumpalo::Bump;
-use bumpalo::collections::Vec as ArenaVec;
 use dolmen_slab::BlobId;
 use parse::Stop;
+pub use parse::{Lot, Parsed};
 
 /// A value longer than this is received in place: it is too long for any item, and for a receive window.
 const SINK_MIN_BYTES: usize = 16 * 1024;
@@ -37,6 +40,8 @@ enum State {
     Held,
     /// The next command waits until the client takes its output.
     Full,
+    /// The next command waits for the next turn.
+    Late,
     /// Nothing more is read.
     Over,
 }
@@ -101,6 +106,18 @@ impl Session {
         matches!(self.state, State::Full)
     }
 
+    /// It waits for the next turn.
+    #[must_use]
+    pub fn is_late(&self) -> bool {
+        matches!(self.state, State::Late)
+    }
+
+    /// Input was read and is not answered yet.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        !matches!(self.state, State::Ready | State::Over)
+    }
+
     /// Nothing is under way, nothing waits.
     #[must_use]
     pub fn is_idle(&self) -> bool {
@@ -116,6 +133,51 @@ impl Session {
             return self.after_cut(engine, me);
         }
         flow
+    }
+
+    /// Bytes arrived, and others' will be parsed before they are handled: parses the first batch, to be run by `run_ahead`. `None`: they go
+    /// the way of `data`, as they end a request that was cut.
+    #[inline]
+    pub fn parse_ahead<'a: 'b, 'b>(
+        &self,
+        engine: &Engine,
+        me: u32,
+        bytes: &'b [u8],
+        lot: &mut Lot<'a, 'b>,
+    ) -> Option<Parsed> {
+        debug_assert!(matches!(self.state, State::Ready), "input comes only to a session that is ready");
+        self.carry.is_empty().then(|| parse::window(engine, me, bytes, 0, lot))
+    }
+
+    /// Handles the bytes that `parse_ahead` has looked at. All are consumed.
+    #[inline]
+    #[expect(clippy::too_many_arguments, reason = "those of `data`, and what was made of the bytes")]
+    pub fn run_ahead(
+        &mut self,
+        engine: &mut Engine,
+        me: u32,
+        arena: &Bump,
+        bytes: &[u8],
+        parsed: Parsed,
+        batch: &mut Batch<'_>,
+        out: &mut Out,
+    ) -> Flow {
+        let end = parsed.end;
+        let flow = match self.run(engine, me, bytes, 0, parsed, batch, out) {
+            Some(flow) => flow,
+            None => self.consume(engine, me, arena, &bytes[end..], out),
+        };
+        if flow == Flow::Read && !self.carry.is_empty() {
+            return self.after_cut(engine, me);
+        }
+        flow
+    }
+
+    /// Bytes arrived, but the turn is over: they are handled when the session is given time.
+    pub fn postpone(&mut self, bytes: &[u8]) -> Flow {
+        self.state = State::Late;
+        self.backlog = Some(Box::new(bytes.to_vec()));
+        Flow::Pause
     }
 
     fn limits(engine: &Engine, me: u32) -> Limits {
@@ -145,31 +207,51 @@ impl Session {
                 continue;
             }
             let start = at;
-            let mut args = ArenaVec::with_capacity_in(parse::args_capacity(bytes.len() - at), arena);
-            let mut requests = ArenaVec::with_capacity_in(parse::batch_capacity(bytes.len() - at), arena);
-            let stop = parse::batch(engine, me, bytes, &mut at, &mut args, &mut requests);
-            if !requests.is_empty() {
-                match engine.run(me, &requests, &args, out) {
-                    End::All => {}
-                    end => {
-                        if let Some(flow) = self.after_batch(engine, end, start, &requests, bytes) {
-                            return flow;
-                        }
+            let mut lot = Lot::of_window(arena, bytes.len() - at);
+            let parsed = parse::window(engine, me, bytes, at, &mut lot);
+            at = parsed.end;
+            if let Some(flow) = self.run(engine, me, bytes, start, parsed, &mut lot.batch(), out) {
+                return flow;
+            }
+        }
+    }
+
+    /// Runs what was parsed of a window from `start` on. `Some`: the window is not read on.
+    #[inline]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what the window and its batch are; bundling them would only hide it"
+    )]
+    fn run(
+        &mut self,
+        engine: &mut Engine,
+        me: u32,
+        bytes: &[u8],
+        start: usize,
+        parsed: Parsed,
+        batch: &mut Batch<'_>,
+        out: &mut Out,
+    ) -> Option<Flow> {
+        if !parsed.share.requests.is_empty() {
+            match engine.run(me, batch, &parsed.share, out) {
+                End::All => {}
+                end => {
+                    let requests = batch.share(&parsed.share);
+                    if let Some(flow) = self.after_batch(engine, end, start, requests, bytes) {
+                        return Some(flow);
                     }
                 }
             }
-            match stop {
-                Stop::WindowEmpty => return Flow::Read,
-                Stop::BatchFull => {}
-                Stop::Cut => {
-                    // Feeding an empty carry makes it non-empty, whatever the bytes are.
-                    match self.carry.feed(&bytes[at..], &Self::limits(engine, me)) {
-                        Err(error) => return self.refuse(engine, error, out),
-                        Ok(_) => return Flow::Read,
-                    }
-                }
-                Stop::Error(error) => return self.refuse(engine, error, out),
-            }
+        }
+        match parsed.stop {
+            Stop::WindowEmpty => Some(Flow::Read),
+            Stop::BatchFull => None,
+            // Feeding an empty carry makes it non-empty, whatever the bytes are.
+            Stop::Cut => match self.carry.feed(&bytes[parsed.end..], &Self::limits(engine, me)) {
+                Err(error) => Some(self.refuse(engine, error, out)),
+                Ok(_) => Some(Flow::Read),
+            },
+            Stop::Error(error) => Some(self.refuse(engine, error, out)),
         }
     }
 
@@ -327,7 +409,7 @@ impl Session {
                 engine.stats.suspended_clients -= u64::from(suspended);
             }
             State::Held if !engine.shard.holds.is_idle() => return Turn::Parked,
-            State::Held | State::Full => {}
+            State::Held | State::Full | State::Late => {}
             State::Ready | State::Over => return Turn::Flow(Flow::Read),
         }
         self.state = State::Ready;

@@ -4,7 +4,8 @@
 //! turn: poll (inputs → sessions → output) → suspended commands → flush (one send each) → background, in slices
 //! ```
 //! Every turn is bounded: dispatch of inputs ends after `DISPATCH_MAX_NS` (as looked at between connections, at every `DISPATCH_LOOK`-th),
-//! suspended commands and background work get slices.
+//! what was received together by then is run within `BATCH_MAX_NS` or left to the next turn, suspended commands and background work get slices.
+mod batch;
 mod rates;
 #[cfg(test)]
 mod sim_tests;

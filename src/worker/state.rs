@@ -6,7 +6,7 @@ use crate::base::out::Out;
 use crate::cmd::client::{Client, gate};
 use crate::cmd::ctx::{Budget, Task};
 use crate::exec::Engine;
-use crate::net::{ConnId, Flow, Handler, Peer, Why};
+use crate::net::{Answers, ConnId, Flow, Handler, Input, Peer, Why};
 use crate::proto::errors;
 use crate::session::{Session, Turn};
 use crate::worker::rates::Rates;
@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Time after which dispatch of inputs ends, so that others, suspended commands and background work get their turn.
-const DISPATCH_MAX_NS: u64 = 200_000;
+pub(super) const DISPATCH_MAX_NS: u64 = 200_000;
 /// Connections between two looks at the clock for that.
 const DISPATCH_LOOK: u32 = 8;
 /// Background work of a turn.
@@ -24,18 +24,26 @@ const BACKGROUND_MAX_NS: u64 = 100_000;
 /// Output below which a session that waited for room goes on.
 const OUT_LOW_BYTES: usize = crate::cmd::many::OUT_HIGH_BYTES / 4;
 /// Less queued output than this is not counted to the client: it is gone before anybody could ask.
-const ACCOUNT_MIN_BYTES: usize = 64 * 1024;
+pub(super) const ACCOUNT_MIN_BYTES: usize = 64 * 1024;
 /// Connections looked at for time-outs at each tick of the cron.
 const CRON_CONNECTIONS: usize = 256;
 
 /// A connection's session, with its id for calls to the backend.
 pub(super) struct Slot {
     pub(super) session: Session,
-    generation: u32,
+    pub(super) generation: u32,
     /// In `State::ready`, `State::held`: an id stands in a queue once.
-    queued: bool,
+    pub(super) queued: bool,
     /// Memory was counted for the client.
-    accounted: bool,
+    pub(super) accounted: bool,
+}
+
+impl Slot {
+    /// Nothing follows from an input that was handled: the common case.
+    #[inline]
+    pub(super) fn is_quiet(&self, flow: Flow, out: &Out) -> bool {
+        flow == Flow::Read && !self.accounted && out.queued() < ACCOUNT_MIN_BYTES && self.session.is_idle()
+    }
 }
 
 /// A command without a client.
@@ -46,7 +54,7 @@ struct Orphan {
     bytes: u64,
 }
 
-fn enqueue(queue: &mut VecDeque<ConnId>, slot: &mut Slot, conn: ConnId) {
+pub(super) fn enqueue(queue: &mut VecDeque<ConnId>, slot: &mut Slot, conn: ConnId) {
     if !std::mem::replace(&mut slot.queued, true) {
         queue.push_back(conn);
     }
@@ -56,9 +64,9 @@ fn enqueue(queue: &mut VecDeque<ConnId>, slot: &mut Slot, conn: ConnId) {
 pub struct State {
     pub engine: Engine,
     pub(super) sessions: Indexed<Slot>,
-    arena: Bump,
+    pub(super) arena: Bump,
     /// Sessions that go on when given time.
-    ready: VecDeque<ConnId>,
+    pub(super) ready: VecDeque<ConnId>,
     /// Sessions that wait for names, in the order of their arrival.
     held: VecDeque<ConnId>,
     /// Sessions that were left with output in this turn, to be looked after when it was offered to the kernel.
@@ -70,8 +78,8 @@ pub struct State {
     discard: Box<[u8]>,
     pub(super) watch: Stopwatch,
     /// The last reading of the watch, and the one with which the turn began.
-    now_ns: u64,
-    woken_ns: u64,
+    pub(super) now_ns: u64,
+    pub(super) woken_ns: u64,
     awake: bool,
     /// Calls of `turn_over` in this turn.
     looks: u32,
@@ -189,9 +197,7 @@ impl State {
 
     /// Is there a session whose input was read and not yet answered?
     pub fn is_waited_for(&self) -> bool {
-        self.sessions
-            .iter()
-            .any(|(_, slot)| slot.session.is_suspended() || slot.session.is_held() || slot.session.is_full())
+        self.sessions.iter().any(|(_, slot)| slot.session.is_waiting())
     }
 
     pub fn next_ready(&mut self) -> Option<ConnId> {
@@ -277,11 +283,11 @@ impl State {
 
     /// What follows from an input: the session may have to wait, or its output may be over the limit.
     #[inline(never)]
-    fn after_input(&mut self, conn: ConnId, flow: Flow, out: &Out) -> Flow {
+    pub(super) fn after_input(&mut self, conn: ConnId, flow: Flow, out: &Out) -> Flow {
         let Some(slot) = self.sessions.get_mut(conn.index) else { return Flow::Abort };
         if slot.session.is_held() {
             enqueue(&mut self.held, slot, conn);
-        } else if slot.session.is_suspended() {
+        } else if slot.session.is_suspended() || slot.session.is_late() {
             enqueue(&mut self.ready, slot, conn);
         }
         if !out.is_empty() {
@@ -393,10 +399,11 @@ impl Handler for State {
         self.engine.clients.get_mut(conn.index).last_input_unix_ms = self.engine.clock.unix_ms();
         self.arena.reset();
         let flow = slot.session.data(&mut self.engine, conn.index, &self.arena, bytes, out);
-        if flow == Flow::Read && !slot.accounted && out.queued() < ACCOUNT_MIN_BYTES && slot.session.is_idle() {
-            return flow;
-        }
-        self.after_input(conn, flow, out)
+        if slot.is_quiet(flow, out) { flow } else { self.after_input(conn, flow, out) }
+    }
+
+    fn batch(&mut self, inputs: &[Input], bytes: &[u8], answers: &mut impl Answers) {
+        self.run_batch(inputs, bytes, answers);
     }
 
     fn sink(&mut self, conn: ConnId) -> &mut [u8] {
