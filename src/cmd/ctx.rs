@@ -7,7 +7,7 @@ use crate::base::clock::{Clock, Stopwatch, whole_ns};
 use crate::base::out::Out;
 use crate::base::rng::Rng;
 use crate::config::Config;
-use crate::db::{Db, DbError, Key, NewValue, Shard};
+use crate::db::{Db, DbError, Key, NewValue};
 use crate::proto::errors;
 use crate::proto::reply::Reply;
 use crate::table::Site;
@@ -168,7 +168,7 @@ pub trait Task {
 }
 
 /// The largest of the values seen of late: of the last `TICKS` ticks, or up to twice as many.
-#[derive(Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct RecentMax {
     current: u32,
     before: u32,
@@ -182,6 +182,10 @@ impl RecentMax {
     #[inline]
     pub fn see(&mut self, value: u32) {
         self.current = self.current.max(value);
+    }
+
+    fn absorb(&mut self, other: &RecentMax) {
+        self.see(other.get());
     }
 
     pub fn tick(&mut self) {
@@ -198,7 +202,7 @@ impl RecentMax {
 }
 
 /// Counters of the server, beside those of the shards.
-#[derive(Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct Stats {
     /// Commands that ran.
     pub commands: u64,
@@ -206,6 +210,8 @@ pub struct Stats {
     pub rejected_commands: u64,
     pub connections: u64,
     pub rejected_connections: u64,
+    /// Connected now.
+    pub clients: u64,
     pub input_bytes: u64,
     pub output_bytes: u64,
     pub error_replies: u64,
@@ -231,11 +237,39 @@ pub struct Stats {
     pub backend_bytes: u64,
 }
 
-/// All memory that the server accounts for, but for what little of tables and wheels lies on the heap (`Shard::heap_bytes`): the slab, what
-/// clients hold, and what is held for each connection (`Stats::backend_bytes`).
-#[must_use]
-pub fn used_bytes(shard: &Shard, stats: &Stats) -> u64 {
-    shard.used_bytes() + stats.clients_bytes + stats.backend_bytes
+
+impl Stats {
+    /// Memory held for clients, in bytes: what they hold, and what is held for each connection.
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        self.clients_bytes + self.backend_bytes
+    }
+
+    /// Adds another worker's: what counts is added, of what is a maximum the larger stays.
+    pub fn absorb(&mut self, other: &Stats) {
+        self.commands += other.commands;
+        self.rejected_commands += other.rejected_commands;
+        self.connections += other.connections;
+        self.rejected_connections += other.rejected_connections;
+        self.clients += other.clients;
+        self.input_bytes += other.input_bytes;
+        self.output_bytes += other.output_bytes;
+        self.error_replies += other.error_replies;
+        self.suspended += other.suspended;
+        self.turns += other.turns;
+        self.turn_ns_total += other.turn_ns_total;
+        self.turn_ns_max = self.turn_ns_max.max(other.turn_ns_max);
+        self.used_bytes_peak = self.used_bytes_peak.max(other.used_bytes_peak);
+        self.dirty += other.dirty;
+        self.clients_bytes += other.clients_bytes;
+        self.suspended_clients += other.suspended_clients;
+        self.query_bytes_max.absorb(&other.query_bytes_max);
+        self.out_bytes_max.absorb(&other.out_bytes_max);
+        for (sum, rate) in self.per_second.iter_mut().zip(other.per_second) {
+            *sum += rate;
+        }
+        self.backend_bytes += other.backend_bytes;
+    }
 }
 
 /// What a command asks of the layers above it.

@@ -196,7 +196,41 @@ impl Row {
             categories: self.categories.implied_by(self.flags),
             doc: self.doc,
             subcommands,
+            locking: Locking::of(self.key_specs, self.flags),
             run,
+        }
+    }
+}
+
+/// Which shards a command needs as a whole, where several workers share them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Locking {
+    /// None beforehand: it names no key.
+    None,
+    /// That of its only key.
+    One,
+    /// Those of its keys.
+    Many,
+    /// All.
+    All,
+}
+
+impl Locking {
+    const fn of(specs: &[KeySpec], flags: Flags) -> Locking {
+        if flags.contains(Flags::TOUCHES_ARBITRARY_KEYS) {
+            return Locking::All;
+        }
+        let mut i = 0;
+        while i < specs.len() {
+            if specs[i].is_incomplete() {
+                return Locking::All;
+            }
+            i += 1;
+        }
+        match specs {
+            [] => Locking::None,
+            [KeySpec { begin: Begin::Index(_), find: Find::Range { last: 0, .. }, .. }] => Locking::One,
+            _ => Locking::Many,
         }
     }
 }
@@ -218,6 +252,7 @@ pub struct Command<R: 'static> {
     pub categories: Categories,
     pub doc: &'static Doc,
     pub subcommands: &'static [Command<R>],
+    pub locking: Locking,
     pub run: R,
 }
 

@@ -37,6 +37,8 @@ pub trait Locate: Copy {
     fn key_outlined<'k>(&self, bytes: &'k [u8]) -> Key<'k>;
     /// Brings the items that may be meant by a hash, from a site that was made a while ago.
     fn prefetch_items(&self, site: Site, hash: u64);
+    /// For `Db::located_at`.
+    fn epoch(&self) -> u64;
 }
 
 /// A worker's way to the keyspace.
@@ -49,6 +51,11 @@ pub trait Access {
 
     /// Where keys of a database are.
     fn locator(&self, database: usize) -> Self::Locator<'_>;
+
+    /// The same, of the database of a view.
+    fn locator_in<'d>(db: &'d Db<'_>) -> Self::Locator<'d>
+    where
+        Self: 'd;
 
     /// The view of a database for commands at the Unix time `now_ms`; with several workers nothing is locked yet (see `locks`).
     fn db(&mut self, database: usize, now_ms: u64) -> Db<'_>;
@@ -162,6 +169,12 @@ impl Keyspace<SpinLock> {
         Keyspace::new(shards_for(workers), true, databases, seed, memory)
     }
 
+    /// Where keys of a database may be.
+    #[inline(always)]
+    pub(super) fn locator(&self, database: usize) -> PeekLocator<'_> {
+        PeekLocator { keyspace: self, database }
+    }
+
     /// What to call when names have become free for which clients of other workers may wait.
     pub fn on_release(&self, call: impl Fn() + Send + Sync + 'static) {
         let _ = self.on_release.set(Box::new(call));
@@ -206,6 +219,11 @@ impl Access for Alone {
     #[inline(always)]
     fn locator(&self, database: usize) -> Locator<'_> {
         self.shard_ref().locator(database)
+    }
+
+    #[inline(always)]
+    fn locator_in<'d>(db: &'d Db<'_>) -> Locator<'d> {
+        db.shard_ref().locator(db.index())
     }
 
     #[inline(always)]
@@ -286,7 +304,12 @@ impl Access for Shared {
 
     #[inline(always)]
     fn locator(&self, database: usize) -> PeekLocator<'_> {
-        PeekLocator { keyspace: self.locks.keyspace(), database }
+        self.locks.keyspace().locator(database)
+    }
+
+    #[inline(always)]
+    fn locator_in<'d>(db: &'d Db<'_>) -> PeekLocator<'d> {
+        db.peek_locator()
     }
 
     #[inline(always)]
@@ -374,6 +397,12 @@ impl Locate for PeekLocator<'_> {
     fn prefetch_items(&self, site: Site, hash: u64) {
         let outside = &self.keyspace.outside[self.keyspace.index(hash)];
         peek::prefetch_entries_at(&outside.memory, site, hash);
+    }
+
+    /// Its sites are hints only.
+    #[inline(always)]
+    fn epoch(&self) -> u64 {
+        Db::NOT_LOCATED
     }
 }
 

@@ -12,7 +12,8 @@
 //! - L3. A `Db` that ends gives all of them back.
 #![allow(unsafe_code)]
 
-use super::keyspace::{Keyspace, SHARDS_MAX};
+use super::keyspace::{Keyspace, Locate, PeekLocator, SHARDS_MAX};
+use crate::table::Site;
 use super::{Db, Shard};
 use crate::base::sync::lock::SpinLock;
 use crate::db::hold::Mode;
@@ -20,6 +21,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 const NONE: usize = usize::MAX;
+
+/// Keys of one command that are fetched before their shards are locked.
+const FETCHED_MAX: usize = 64;
 
 /// A set of shards.
 #[derive(Clone, Copy, Default)]
@@ -128,7 +132,7 @@ impl<'a> Db<'a> {
         locks.on_demand = true;
         // SAFETY: `nowhere` lives as long as the locks, which are borrowed for `'a`; nobody else looks at it.
         let shard = unsafe { &mut *std::ptr::from_mut(&mut *locks.nowhere) };
-        Db { shard, locks: Some(locks), index, now_ms, epoch: 0 }
+        Db { shard, locks: Some(locks), index, now_ms, epoch: Db::NOT_LOCATED }
     }
 
     /// Are there other workers?
@@ -194,21 +198,33 @@ impl<'a> Db<'a> {
         self.point_at(index);
     }
 
-    /// Locks the shards of the keys of the next command.
-    pub fn lock_keys(&mut self, hashes: impl Iterator<Item = u64>) {
+    /// Locks the shards of the keys of the next command. First has their memory fetched, so that little is waited for under the locks.
+    pub fn lock_keys<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>) {
+        let index = self.index;
+        self.unlock();
         let Some(locks) = &mut self.locks else { return };
-        locks.release_all();
+        let locator = locks.keyspace.locator(index);
         let mut held = ShardSet::default();
-        for hash in hashes {
-            held.insert(locks.keyspace.index(hash));
+        let mut sites = [(Site::NONE, 0); FETCHED_MAX];
+        let mut count = 0;
+        for key in keys {
+            let key = locator.key_outlined(key);
+            held.insert(locks.keyspace.index(key.hash));
+            if let Some(site) = sites.get_mut(count) {
+                *site = (key.site, key.hash);
+                count += 1;
+            }
+        }
+        for (site, hash) in &sites[..count] {
+            locator.prefetch_items(*site, *hash);
         }
         self.lock_set(held);
     }
 
     /// Locks all shards: for a command whose keys nobody knows beforehand, or that changes all at one instant.
     pub fn lock_all(&mut self) {
+        self.unlock();
         let Some(locks) = &mut self.locks else { return };
-        locks.release_all();
         let mut held = ShardSet::default();
         (0..locks.keyspace.shards.len()).for_each(|index| held.insert(index));
         self.lock_set(held);
@@ -324,11 +340,22 @@ impl Db<'_> {
         }
     }
 
-    /// Is no name held? In a shared keyspace: none of the current shard's.
+    /// Does a command hold names? To be asked when the shards of a command are locked: what is held of theirs by then is seen.
     #[inline(always)]
     #[must_use]
-    pub fn holds_idle(&self) -> bool {
-        self.shard.holds.is_idle()
+    pub fn is_holding(&self) -> bool {
+        match &self.locks {
+            None => !self.shard.holds.is_idle(),
+            Some(locks) => locks.keyspace.holder.load(Ordering::Relaxed) != 0,
+        }
+    }
+
+    /// Where keys of this database may be, without a lock.
+    ///
+    /// # Panics
+    /// With one worker.
+    pub(super) fn peek_locator(&self) -> PeekLocator<'_> {
+        self.locks.as_ref().expect("several workers").keyspace.locator(self.index)
     }
 
     /// Must a command that names this key wait?

@@ -120,9 +120,21 @@ impl keyspace::Locate for Locator<'_> {
     fn prefetch_items(&self, site: Site, hash: u64) {
         Locator::prefetch_items(self, site, hash);
     }
+
+    #[inline(always)]
+    fn epoch(&self) -> u64 {
+        Locator::epoch(self)
+    }
 }
 
 impl Locator<'_> {
+    /// The sites of this locator are good for look-ups while the database's table has this epoch ([`Db::located_at`]).
+    #[inline(always)]
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.table.epoch()
+    }
+
     /// `key` as a call: inlined into a loop that seldom runs twice, the hash's constants would be made ready for nothing.
     #[inline(never)]
     #[must_use]
@@ -130,7 +142,7 @@ impl Locator<'_> {
         self.key(bytes)
     }
 
-    /// Brings the items that may be meant by a hash, from a site that was made a while ago.
+    /// Brings the items that may be meant by a hash, from a site of this shard that was made a while ago (of whichever database).
     #[inline(always)]
     pub fn prefetch_items(&self, site: Site, hash: u64) {
         self.table.prefetch_entries_at(self.slab, site, hash);

@@ -13,7 +13,7 @@ pub struct Db<'a> {
     pub(super) index: usize,
     /// Unix time of the command.
     pub(super) now_ms: u64,
-    /// The table's when this view was made: the sites of its keys are good while it stays so.
+    /// The table's when the sites of its keys were made: they are good while it stays so.
     pub(super) epoch: u64,
     /// What is locked of a shared keyspace, see `locks`; `None` with one worker.
     pub(super) locks: Option<&'a mut Locks>,
@@ -44,6 +44,15 @@ impl<'a> Db<'a> {
         shard.databases_used = shard.databases_used.max(index + 1);
         let epoch = shard.databases[index].table.epoch();
         Db { shard, index, now_ms, epoch, locks: None }
+    }
+
+    /// An epoch that no table has.
+    pub(super) const NOT_LOCATED: u64 = u64::MAX;
+
+    /// Has keys that were located when the table's epoch was `epoch` looked up at their sites, if that is still so.
+    #[inline(always)]
+    pub fn located_at(&mut self, epoch: u64) {
+        self.epoch = epoch;
     }
 
     #[inline(always)]

@@ -1,11 +1,12 @@
-//! A window's requests become a batch: parsed, joined to their commands, and their keys' buckets on the way to the cache.
+//! A window's requests become a batch, or a share of one: parsed, joined to their commands, and their keys' buckets on the way to the cache.
 
 use super::Session;
 use crate::cmd::ctx::Exec;
 use crate::cmd::spec::{Command, Flags};
-use crate::db::Locator;
-use crate::exec::{Engine, Request};
-use crate::proto::resp::{self, Limits, Opening, Parsed, ProtocolError};
+use crate::db::{Access, Locate};
+use crate::exec::{Batch, Engine, Request, Share};
+use crate::proto::resp::{self, Limits, Opening, ProtocolError};
+use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
 /// Requests of one batch: their buckets must still be cached when they run.
@@ -17,6 +18,68 @@ const REQUEST_MIN_BYTES: usize = 14;
 const ARG_BYTES: usize = 10;
 const ARGS_MAX: usize = 3 * BATCH_MAX;
 
+/// Requests of windows, as they are parsed.
+pub struct Lot<'a, 'b> {
+    args: ArenaVec<'a, &'b [u8]>,
+    requests: ArenaVec<'a, Request>,
+    /// How the first request of the last window began; that of the next, of whichever client, mostly begins alike.
+    habit: Option<(&'static Command<Exec>, Opening)>,
+}
+
+impl<'a: 'b, 'b> Lot<'a, 'b> {
+    /// Room for what one window makes of its `bytes` bytes.
+    #[inline]
+    pub(super) fn of_window(arena: &'a Bump, bytes: usize) -> Lot<'a, 'b> {
+        Lot {
+            args: ArenaVec::with_capacity_in(ARGS_MAX.min(bytes / ARG_BYTES + 2), arena),
+            requests: ArenaVec::with_capacity_in(BATCH_MAX.min(bytes / REQUEST_MIN_BYTES + 1), arena),
+            habit: None,
+        }
+    }
+
+    /// Room for what `windows` windows make of `bytes` bytes together.
+    #[must_use]
+    pub fn of_windows(arena: &'a Bump, windows: usize, bytes: usize) -> Lot<'a, 'b> {
+        Lot {
+            args: ArenaVec::with_capacity_in(bytes / ARG_BYTES + 2 * windows, arena),
+            requests: ArenaVec::with_capacity_in(bytes / REQUEST_MIN_BYTES + windows, arena),
+            habit: None,
+        }
+    }
+
+    /// Requests so far.
+    #[inline]
+    #[must_use]
+    pub fn requests(&self) -> usize {
+        self.requests.len()
+    }
+
+    /// All of them, ready to run.
+    #[inline]
+    #[must_use]
+    pub fn batch(&'b self) -> Batch<'b> {
+        Batch::new(&self.requests, &self.args)
+    }
+}
+
+/// The parsed part of a window.
+pub struct Parsed {
+    pub(super) share: Share,
+    /// Where it ends.
+    pub(super) end: usize,
+    pub(super) stop: Stop,
+}
+
+impl Parsed {
+    /// Its requests.
+    #[expect(clippy::len_without_is_empty, reason = "how many is all that is asked")]
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.share.requests.len()
+    }
+}
+
 /// Why parsing of a window stopped.
 pub(super) enum Stop {
     WindowEmpty,
@@ -25,56 +88,81 @@ pub(super) enum Stop {
     Error(ProtocolError),
 }
 
-/// Room for the requests of `bytes` bytes, within one batch.
-pub(super) fn batch_capacity(bytes: usize) -> usize {
-    BATCH_MAX.min(bytes / REQUEST_MIN_BYTES + 1)
-}
-
-/// Room for the arguments of `bytes` bytes of usual requests.
-pub(super) fn args_capacity(bytes: usize) -> usize {
-    ARGS_MAX.min(bytes / ARG_BYTES + 2)
-}
-
-/// Parses requests of a window until it is used up, a batch is full, or something else must happen first. `from` moves behind the last one.
+/// Parses requests of a window from `from` on, until it is used up, a batch is full, or something else must happen first.
 #[inline(never)]
-pub(super) fn batch<'a: 'b, 'b>(
-    engine: &Engine,
+pub(super) fn window<'a: 'b, 'b, A: Access>(
+    engine: &Engine<A>,
     me: u32,
     bytes: &'b [u8],
-    from: &mut usize,
-    args: &mut ArenaVec<'a, &'b [u8]>,
-    requests: &mut ArenaVec<'a, Request>,
-) -> Stop {
+    from: usize,
+    lot: &mut Lot<'a, 'b>,
+) -> Parsed {
     let limits = Session::limits(engine, me);
-    let locator = engine.shard.locator(engine.clients.get(me).database as usize);
+    let locator = engine.keyspace.locator(engine.clients.get(me).database as usize);
+    let begin = lot.requests.len();
+    let mut end = from;
+    if let Some((row, opening)) = lot.habit {
+        let first = lot.args.len();
+        if let Some(Ok(resp::Parsed::Request { end: next })) =
+            resp::parse_alike(bytes, from, &opening, &limits, &mut lot.args)
+        {
+            end = next;
+            let key = locator.key_outlined(lot.args[first + row.first_key]);
+            lot.requests.push(Request::of_key(row, key, first, opening.count(), end));
+            if end < bytes.len() {
+                end = alike(row, opening, locator, &limits, bytes, end, BATCH_MAX - 1, lot);
+            }
+        }
+    }
+    let stop = if end == bytes.len() {
+        Stop::WindowEmpty
+    } else {
+        unlike(engine, locator, &limits, bytes, &mut end, begin + BATCH_MAX, lot)
+    };
+    Parsed { share: Share { requests: begin..lot.requests.len(), epoch: locator.epoch() }, end, stop }
+}
+
+/// Parses requests of any kind, until the lot has `most`. `from` moves behind the last one.
+fn unlike<'a: 'b, 'b, A: Access>(
+    engine: &Engine<A>,
+    locator: A::Locator<'_>,
+    limits: &Limits,
+    bytes: &'b [u8],
+    from: &mut usize,
+    most: usize,
+    lot: &mut Lot<'a, 'b>,
+) -> Stop {
     while *from < bytes.len() {
-        if requests.len() == BATCH_MAX {
+        if lot.requests.len() == most {
             return Stop::BatchFull;
         }
-        let (at, first) = (*from, args.len());
-        let end = match resp::parse(bytes, at, &limits, args) {
-            Ok(Parsed::Request { end }) => end,
-            Ok(Parsed::Incomplete) => return Stop::Cut,
+        let (at, first) = (*from, lot.args.len());
+        let end = match resp::parse(bytes, at, limits, &mut lot.args) {
+            Ok(resp::Parsed::Request { end }) => end,
+            Ok(resp::Parsed::Incomplete) => return Stop::Cut,
             Err(error) => return Stop::Error(error),
         };
         *from = end;
-        let Some(name) = args.get(first) else { continue };
+        let Some(name) = lot.args.get(first) else { continue };
         let row = engine.commands.find(name);
-        let opening = Opening::of(bytes, at, name, args.len() - first);
-        requests.push(engine.request(locator, row, &args[first..], first, end));
+        let opening = Opening::of(bytes, at, name, lot.args.len() - first);
+        lot.requests.push(engine.request(locator, row, &lot.args[first..], first, end));
         let Some(row) = row else { continue };
         if row.flags.contains(Flags::ENDS_BATCH) {
             return Stop::BatchFull;
         }
         // (A request that lacks its key is refused when it runs.)
-        if (1..opening.count()).contains(&row.first_key) && end < bytes.len() {
-            *from = alike(row, opening, locator, &limits, bytes, end, args, requests);
+        if (1..opening.count()).contains(&row.first_key) {
+            lot.habit = Some((row, opening));
+            if end < bytes.len() {
+                *from = alike(row, opening, locator, limits, bytes, end, most - lot.requests.len(), lot);
+            }
         }
     }
     Stop::WindowEmpty
 }
 
-/// The requests from `from` on that begin as the one before them: same command, same number of arguments. In a pipeline that is most of them,
+/// Up to `room` requests from `from` on that begin as the one before them: same command, same number of arguments. In a pipeline that is most of them,
 /// so these loops have nothing in them that those do not need; two small ones, as one that does both would live on the stack. Returns where
 /// the first other one begins, or one that is not whole or not right.
 #[expect(clippy::too_many_arguments, reason = "what the batch and its window are; bundling them would only hide it")]
@@ -82,19 +170,21 @@ pub(super) fn batch<'a: 'b, 'b>(
 fn alike<'a: 'b, 'b>(
     row: &'static Command<Exec>,
     opening: Opening,
-    locator: Locator<'_>,
+    locator: impl Locate,
     limits: &Limits,
     bytes: &'b [u8],
     from: usize,
-    args: &mut ArenaVec<'a, &'b [u8]>,
-    requests: &mut ArenaVec<'a, Request>,
+    room: usize,
+    lot: &mut Lot<'a, 'b>,
 ) -> usize {
+    let Lot { args, requests, .. } = lot;
     let mut ends = [0; BATCH_MAX];
     let first = args.len();
-    let room = BATCH_MAX - requests.len();
     let (mut n, mut at) = (0, from);
     while n < room {
-        let Some(Ok(Parsed::Request { end })) = resp::parse_alike(bytes, at, &opening, limits, args) else { break };
+        let Some(Ok(resp::Parsed::Request { end })) = resp::parse_alike(bytes, at, &opening, limits, args) else {
+            break;
+        };
         ends[n] = end;
         n += 1;
         at = end;

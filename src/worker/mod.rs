@@ -4,7 +4,8 @@
 //! turn: poll (inputs → sessions → output) → suspended commands → flush (one send each) → background, in slices
 //! ```
 //! Every turn is bounded: dispatch of inputs ends after `DISPATCH_MAX_NS` (as looked at between connections, at every `DISPATCH_LOOK`-th),
-//! suspended commands and background work get slices.
+//! what was received together by then is run within `BATCH_MAX_NS` or left to the next turn, suspended commands and background work get slices.
+mod batch;
 mod rates;
 #[cfg(test)]
 mod sim_tests;
@@ -13,6 +14,7 @@ mod state;
 use crate::base::clock::{Clock, whole_ns};
 use crate::cmd::ctx::Budget;
 use crate::config::Config;
+use crate::db::{Access, Alone};
 use crate::exec::Engine;
 use crate::net::{Backend, Flow};
 use crate::session::Turn;
@@ -29,13 +31,13 @@ const SHUTDOWN_LINGER_MAX: Duration = Duration::from_millis(500);
 const SHUTDOWN_FLUSH_MAX: Duration = Duration::from_secs(3);
 
 /// A thread's worth of server.
-pub struct Worker<B: Backend> {
+pub struct Worker<B: Backend, A = Alone> {
     backend: B,
-    state: State,
+    state: State<A>,
 }
 
-impl<B: Backend> Worker<B> {
-    /// A worker over a backend that listens already.
+impl<B: Backend> Worker<B, Alone> {
+    /// A worker, alone, over a backend that listens already.
     ///
     /// # Errors
     /// If the address space for the data cannot be reserved.
@@ -46,14 +48,21 @@ impl<B: Backend> Worker<B> {
         seed: u64,
         memory: dolmen_slab::Config,
     ) -> std::io::Result<Worker<B>> {
-        Ok(Worker { backend, state: State::new(Engine::new(config, clock, seed, memory)?) })
+        Ok(Worker::over(backend, Engine::new(config, clock, seed, memory)?))
+    }
+}
+
+impl<B: Backend, A: Access> Worker<B, A> {
+    /// A worker over a backend that listens already.
+    pub fn over(backend: B, engine: Engine<A>) -> Worker<B, A> {
+        Worker { backend, state: State::new(engine) }
     }
 
     pub fn backend(&mut self) -> &mut B {
         &mut self.backend
     }
 
-    pub fn engine(&mut self) -> &mut Engine {
+    pub fn engine(&mut self) -> &mut Engine<A> {
         &mut self.state.engine
     }
 

@@ -5,8 +5,9 @@ use crate::base::indexed::Indexed;
 use crate::base::out::Out;
 use crate::cmd::client::{Client, gate};
 use crate::cmd::ctx::{Budget, Task};
+use crate::db::{Access, Alone};
 use crate::exec::Engine;
-use crate::net::{ConnId, Flow, Handler, Peer, Why};
+use crate::net::{Answers, ConnId, Flow, Handler, Input, Peer, Why};
 use crate::proto::errors;
 use crate::session::{Session, Turn};
 use crate::worker::rates::Rates;
@@ -15,7 +16,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Time after which dispatch of inputs ends, so that others, suspended commands and background work get their turn.
-const DISPATCH_MAX_NS: u64 = 200_000;
+pub(super) const DISPATCH_MAX_NS: u64 = 200_000;
 /// Connections between two looks at the clock for that.
 const DISPATCH_LOOK: u32 = 8;
 /// Background work of a turn.
@@ -24,18 +25,26 @@ const BACKGROUND_MAX_NS: u64 = 100_000;
 /// Output below which a session that waited for room goes on.
 const OUT_LOW_BYTES: usize = crate::cmd::many::OUT_HIGH_BYTES / 4;
 /// Less queued output than this is not counted to the client: it is gone before anybody could ask.
-const ACCOUNT_MIN_BYTES: usize = 64 * 1024;
+pub(super) const ACCOUNT_MIN_BYTES: usize = 64 * 1024;
 /// Connections looked at for time-outs at each tick of the cron.
 const CRON_CONNECTIONS: usize = 256;
 
 /// A connection's session, with its id for calls to the backend.
 pub(super) struct Slot {
     pub(super) session: Session,
-    generation: u32,
+    pub(super) generation: u32,
     /// In `State::ready`, `State::held`: an id stands in a queue once.
-    queued: bool,
+    pub(super) queued: bool,
     /// Memory was counted for the client.
-    accounted: bool,
+    pub(super) accounted: bool,
+}
+
+impl Slot {
+    /// Nothing follows from an input that was handled: the common case.
+    #[inline]
+    pub(super) fn is_quiet(&self, flow: Flow, out: &Out) -> bool {
+        flow == Flow::Read && !self.accounted && out.queued() < ACCOUNT_MIN_BYTES && self.session.is_idle()
+    }
 }
 
 /// A command without a client.
@@ -46,19 +55,19 @@ struct Orphan {
     bytes: u64,
 }
 
-fn enqueue(queue: &mut VecDeque<ConnId>, slot: &mut Slot, conn: ConnId) {
+pub(super) fn enqueue(queue: &mut VecDeque<ConnId>, slot: &mut Slot, conn: ConnId) {
     if !std::mem::replace(&mut slot.queued, true) {
         queue.push_back(conn);
     }
 }
 
 /// Everything of a worker but its backend.
-pub struct State {
-    pub engine: Engine,
+pub struct State<A = Alone> {
+    pub engine: Engine<A>,
     pub(super) sessions: Indexed<Slot>,
-    arena: Bump,
+    pub(super) arena: Bump,
     /// Sessions that go on when given time.
-    ready: VecDeque<ConnId>,
+    pub(super) ready: VecDeque<ConnId>,
     /// Sessions that wait for names, in the order of their arrival.
     held: VecDeque<ConnId>,
     /// Sessions that were left with output in this turn, to be looked after when it was offered to the kernel.
@@ -70,8 +79,8 @@ pub struct State {
     discard: Box<[u8]>,
     pub(super) watch: Stopwatch,
     /// The last reading of the watch, and the one with which the turn began.
-    now_ns: u64,
-    woken_ns: u64,
+    pub(super) now_ns: u64,
+    pub(super) woken_ns: u64,
     awake: bool,
     /// Calls of `turn_over` in this turn.
     looks: u32,
@@ -83,9 +92,9 @@ pub struct State {
     terminate: bool,
 }
 
-impl State {
+impl<A: Access> State<A> {
     #[must_use]
-    pub fn new(engine: Engine) -> State {
+    pub fn new(engine: Engine<A>) -> State<A> {
         let watch = engine.clock.stopwatch();
         let now_ns = watch.now_ns();
         State {
@@ -123,7 +132,7 @@ impl State {
         }
         let cron = Duration::from_nanos(self.cron_due_ns.saturating_sub(self.now_ns));
         let unix_ms = self.engine.clock.unix_ms();
-        let due = self.engine.shard.next_due_ms().map(|due| Duration::from_millis(due.saturating_sub(unix_ms).max(1)));
+        let due = self.engine.keyspace.next_due_ms().map(|due| Duration::from_millis(due.saturating_sub(unix_ms).max(1)));
         due.map_or(cron, |due| due.min(cron))
     }
 
@@ -189,9 +198,7 @@ impl State {
 
     /// Is there a session whose input was read and not yet answered?
     pub fn is_waited_for(&self) -> bool {
-        self.sessions
-            .iter()
-            .any(|(_, slot)| slot.session.is_suspended() || slot.session.is_held() || slot.session.is_full())
+        self.sessions.iter().any(|(_, slot)| slot.session.is_waiting())
     }
 
     pub fn next_ready(&mut self) -> Option<ConnId> {
@@ -218,7 +225,7 @@ impl State {
     /// When nobody holds names any more, those who waited go on in the order of their arrival.
     #[inline]
     pub fn release_held(&mut self) {
-        if !self.held.is_empty() && self.engine.shard.holds.is_idle() {
+        if !self.held.is_empty() && !self.engine.keyspace.is_holding() {
             self.ready.append(&mut self.held);
         }
     }
@@ -248,7 +255,7 @@ impl State {
     }
 
     /// Is more output queued than the configuration allows?
-    fn is_over_limit(engine: &Engine, index: u32, out: &Out) -> bool {
+    fn is_over_limit(engine: &Engine<A>, index: u32, out: &Out) -> bool {
         let hard = engine.config.client_output_buffer_limits.normal.hard_bytes;
         let over = hard > 0 && out.queued() as u64 > hard;
         if over {
@@ -258,7 +265,7 @@ impl State {
     }
 
     /// What CLIENT LIST and INFO tell of the memory of a client.
-    fn account(engine: &mut Engine, index: u32, slot: &mut Slot, queued: usize) {
+    fn account(engine: &mut Engine<A>, index: u32, slot: &mut Slot, queued: usize) {
         let session = &slot.session;
         let client = engine.clients.get_mut(index);
         let suspended = session.is_suspended();
@@ -277,11 +284,11 @@ impl State {
 
     /// What follows from an input: the session may have to wait, or its output may be over the limit.
     #[inline(never)]
-    fn after_input(&mut self, conn: ConnId, flow: Flow, out: &Out) -> Flow {
+    pub(super) fn after_input(&mut self, conn: ConnId, flow: Flow, out: &Out) -> Flow {
         let Some(slot) = self.sessions.get_mut(conn.index) else { return Flow::Abort };
         if slot.session.is_held() {
             enqueue(&mut self.held, slot, conn);
-        } else if slot.session.is_suspended() {
+        } else if slot.session.is_suspended() || slot.session.is_late() {
             enqueue(&mut self.ready, slot, conn);
         }
         if !out.is_empty() {
@@ -305,7 +312,7 @@ impl State {
         let until_ns = self.now_ns + slice_ns;
         let (watch, now_ns) = (&self.watch, &mut self.now_ns);
         let mut worked = false;
-        self.background_due = self.engine.shard.background(now_ms, cron, || {
+        self.background_due = self.engine.keyspace.background(now_ms, cron, || {
             worked = true;
             *now_ns = watch.now_ns();
             *now_ns < until_ns
@@ -352,7 +359,7 @@ fn is_local(peer: &Peer) -> bool {
     peer.unix || address.is_ok_and(|address| address.ip().to_canonical().is_loopback())
 }
 
-impl Handler for State {
+impl<A: Access> Handler for State<A> {
     fn woken(&mut self) {
         self.wake();
     }
@@ -393,10 +400,11 @@ impl Handler for State {
         self.engine.clients.get_mut(conn.index).last_input_unix_ms = self.engine.clock.unix_ms();
         self.arena.reset();
         let flow = slot.session.data(&mut self.engine, conn.index, &self.arena, bytes, out);
-        if flow == Flow::Read && !slot.accounted && out.queued() < ACCOUNT_MIN_BYTES && slot.session.is_idle() {
-            return flow;
-        }
-        self.after_input(conn, flow, out)
+        if slot.is_quiet(flow, out) { flow } else { self.after_input(conn, flow, out) }
+    }
+
+    fn batch(&mut self, inputs: &[Input], bytes: &[u8], answers: &mut impl Answers) {
+        self.run_batch(inputs, bytes, answers);
     }
 
     fn sink(&mut self, conn: ConnId) -> &mut [u8] {
@@ -433,7 +441,7 @@ impl Handler for State {
             self.engine.stats.clients_bytes -= u64::from(client.query_bytes) + u64::from(client.out_bytes);
             self.engine.stats.suspended_clients -= u64::from(client.suspended);
             self.engine.clients.remove(conn.index);
-            if let Some(task) = slot.session.close(&mut self.engine) {
+            if let Some(task) = slot.session.close(&mut self.engine, database as usize) {
                 let bytes = task.bytes() as u64;
                 self.engine.stats.clients_bytes += bytes;
                 self.orphans.push_back(Orphan { task, database, bytes });

@@ -7,7 +7,7 @@ const GENERIC: Doc = Doc { group: Group::Generic, ..Doc::BASE };
 const FAST_READ: Flags = Flags::of(&[Flags::READONLY, Flags::FAST]);
 const FAST_WRITE: Flags = Flags::of(&[Flags::WRITE, Flags::FAST]);
 /// Of walks over the whole database.
-const WALK: Flags = Flags::of(&[Flags::READONLY, Flags::TOUCHES_ARBITRARY_KEYS]);
+const WALK: Flags = Flags::READONLY;
 
 const READ: KeyFlags = KeyFlags::of(&[KeyFlags::RO, KeyFlags::ACCESS]);
 const REMOVE: KeyFlags = KeyFlags::of(&[KeyFlags::RM, KeyFlags::DELETE]);

@@ -99,6 +99,13 @@ impl KeySpec {
         KeySpec { notes: None, flags, begin, find, refine: None }
     }
 
+    /// May there be keys that it does not find?
+    pub const fn is_incomplete(&self) -> bool {
+        self.flags.contains(KeyFlags::INCOMPLETE)
+            || matches!(self.begin, Begin::Unknown)
+            || matches!(self.find, Find::Unknown)
+    }
+
     /// The flags for the command `argv`.
     pub fn flags_for(&self, argv: &[&[u8]]) -> KeyFlags {
         self.refine.map_or(self.flags, |refine| refine(argv))

@@ -11,7 +11,7 @@ const OPERATOR: Flags = Flags::of(&[Flags::ADMIN, Flags::NOSCRIPT, ANY_TIME]);
 pub const DBSIZE: Row = Row {
     name: "dbsize",
     arity: 1,
-    flags: Flags::of(&[Flags::READONLY, Flags::FAST, Flags::TOUCHES_ARBITRARY_KEYS]),
+    flags: Flags::of(&[Flags::READONLY, Flags::FAST]),
     categories: Categories::KEYSPACE,
     key_specs: &[],
     doc: &Doc {

@@ -124,8 +124,9 @@ impl Epoll {
     /// Throws away what still comes; at its end, or when it is too much, the connection is closed.
     pub(super) fn drain(&mut self, id: ConnId) {
         let Some(conn) = self.conns.get_mut(id) else { return };
+        let window = &mut self.area[self.filled..][..self.config.net.window_bytes];
         for _ in 0..TURN_WINDOWS {
-            match sys::recv(conn.fd.as_fd(), &mut self.window) {
+            match sys::recv(conn.fd.as_fd(), window) {
                 Ok(n) if n > 0 && conn.counted < LINGER_BYTES => conn.counted += n,
                 Err(Errno::EAGAIN) => return,
                 Err(Errno::EINTR) => {}

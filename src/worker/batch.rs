@@ -1,0 +1,109 @@
+//! The inputs of several connections that one wake-up brought, handled together: memory that one client's requests need is fetched while
+//! another's are parsed or run, as with few requests in a window there is nothing else to do meanwhile.
+//!
+//! ```text
+//! 1  parse   the first batch of every window, into one lot: hash, site, bucket fetched
+//! 2  fetch   the items of the dozen requests that follow, whosever they are (`exec::Batch`)
+//! 3  run     connection by connection, in order: its share of the lot, then what else its window holds (`Session::run_ahead`)
+//! ```
+//! 1 is done for as many windows as `ROUND_REQUESTS` allows, then 2 and 3 go through these hand in hand.
+use super::state::{DISPATCH_MAX_NS, State};
+use crate::base::clock::Stopwatch;
+use crate::db::Access;
+use crate::net::{Answers, Flow, Input};
+use crate::session::{Lot, Parsed};
+use bumpalo::Bump;
+use bumpalo::collections::Vec as ArenaVec;
+
+/// Requests that are parsed before the first of them runs: their buckets and arguments must still be cached then.
+const ROUND_REQUESTS: usize = 512;
+/// Time for inputs that were received until dispatch had to end. Those that are not handled by then wait for the next turn.
+const BATCH_MAX_NS: u64 = 100_000;
+/// Requests between two looks at the clock for that.
+const BATCH_LOOK: usize = 32;
+
+/// How long a batch may go on.
+struct Limit {
+    until_ns: u64,
+    /// Requests since the last look.
+    unseen: usize,
+    late: bool,
+}
+
+impl Limit {
+    /// Is it too late for so many requests more?
+    #[inline]
+    fn is_over(&mut self, watch: &Stopwatch, requests: usize) -> bool {
+        self.unseen += requests;
+        if self.unseen >= BATCH_LOOK {
+            self.unseen = 0;
+            self.late = self.late || watch.now_ns() > self.until_ns;
+        }
+        self.late
+    }
+}
+
+impl<A: Access> State<A> {
+    /// See the module.
+    pub(super) fn run_batch(&mut self, inputs: &[Input], bytes: &[u8], answers: &mut impl Answers) {
+        self.wake();
+        let until_ns = self.woken_ns + DISPATCH_MAX_NS + BATCH_MAX_NS;
+        let mut limit = Limit { until_ns, unseen: 0, late: false };
+        let mut arena = std::mem::take(&mut self.arena);
+        let mut rest = inputs;
+        while !rest.is_empty() {
+            arena.reset();
+            let begun = self.round(rest, bytes, &mut limit, &arena, answers);
+            rest = &rest[begun..];
+        }
+        self.arena = arena;
+    }
+
+    /// Handles as many inputs as go into a round, and says how many.
+    fn round(
+        &mut self,
+        inputs: &[Input],
+        bytes: &[u8],
+        limit: &mut Limit,
+        arena: &Bump,
+        answers: &mut impl Answers,
+    ) -> usize {
+        let total = inputs.iter().map(Input::len).sum();
+        let mut lot = Lot::of_windows(arena, inputs.len(), total);
+        let mut windows = ArenaVec::with_capacity_in(inputs.len(), arena);
+        for input in inputs {
+            if lot.requests() >= ROUND_REQUESTS {
+                break;
+            }
+            windows.push(self.parse_ahead(input, bytes, &mut lot));
+        }
+        let count = windows.len();
+        let mut batch = lot.batch();
+        for (input, parsed) in inputs.iter().zip(windows) {
+            answers.answer(input.conn, |out| {
+                let bytes = input.of(bytes);
+                let Some(slot) = self.sessions.get_mut(input.conn.index) else { return Flow::Abort };
+                let requests = parsed.as_ref().map_or(BATCH_LOOK, Parsed::len);
+                let flow = match parsed {
+                    _ if limit.is_over(&self.watch, requests) => slot.session.postpone(bytes),
+                    Some(parsed) => {
+                        let (engine, me) = (&mut self.engine, input.conn.index);
+                        slot.session.run_ahead(engine, me, arena, bytes, parsed, &mut batch, out)
+                    }
+                    None => slot.session.data(&mut self.engine, input.conn.index, arena, bytes, out),
+                };
+                if slot.is_quiet(flow, out) { flow } else { self.after_input(input.conn, flow, out) }
+            });
+        }
+        count
+    }
+
+    #[inline]
+    fn parse_ahead<'a: 'b, 'b>(&mut self, input: &Input, bytes: &'b [u8], lot: &mut Lot<'a, 'b>) -> Option<Parsed> {
+        let slot = self.sessions.get_mut(input.conn.index)?;
+        let engine = &mut self.engine;
+        engine.stats.input_bytes += input.len() as u64;
+        engine.clients.get_mut(input.conn.index).last_input_unix_ms = engine.clock.unix_ms();
+        slot.session.parse_ahead(engine, input.conn.index, input.of(bytes), lot)
+    }
+}
