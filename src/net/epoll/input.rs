@@ -1,7 +1,7 @@
 //! Input: from an event of the kernel to the handler, and what follows from its answer.
 use super::{
-    ABORT, ASKED, BLOCKED, DEAF, DIRTY, EOF, Epoll, FAILED, FINISH, GONE, HUP, LEFTOVER, PAUSED, RDHUP, READABLE,
-    READY, SINK, SINK_READ_BYTES, THROTTLED, TURN_WINDOWS, note, obey, push_dirty, push_ready,
+    ABORT, ASKED, BLOCKED, DEAF, DIRTY, EOF, Epoll, FAILED, FINISH, GONE, HUP, INBOX, LEFTOVER, PAUSED, RDHUP,
+    READABLE, READY, SINK, SINK_READ_BYTES, THROTTLED, TURN_WINDOWS, note, obey, push_dirty, push_ready,
 };
 use crate::net::{ConnId, Flow, Handler, Why, sys};
 use nix::errno::Errno;
@@ -187,6 +187,7 @@ impl Epoll {
         drop(conn);
         // A descriptor is free again.
         self.accept_pause = None;
+        self.count_off();
         handler.closed(id, why);
     }
 
@@ -203,6 +204,9 @@ impl Epoll {
                 if self.accept_more >> number & 1 != 0 {
                     self.accept(handler, number);
                 }
+            }
+            if self.accept_more & INBOX != 0 {
+                self.adopt(handler);
             }
         }
         // Those that come to stand in the list meanwhile have their turn later.
