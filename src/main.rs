@@ -52,6 +52,9 @@ fn serve(mut config: Config) -> Result<(), String> {
     if config.maxclients == 0 {
         return Err(format!("the limit of open files is {}, which leaves none for clients", room.nofile));
     }
+    for note in config.notes() {
+        log::warn!("{note}");
+    }
     heap::return_large_buffers();
     let mut backend = Epoll::new(EpollConfig { spin_us: config.spin_us, ..EpollConfig::default() })
         .map_err(|e| format!("cannot set up epoll: {e}"))?;
@@ -94,7 +97,6 @@ fn listen(config: &Config) -> Listen {
         port: (config.port > 0).then_some(config.port),
         backlog: config.tcp_backlog,
         tcp_keepalive_s: config.tcp_keepalive_s,
-        reuse_port: false,
         unix_path: config.unixsocket.clone(),
         unix_perm: (config.unixsocketperm > 0).then_some(config.unixsocketperm),
     }

@@ -1,6 +1,7 @@
 //! What every layer above may use: numbers, globs, quoting, hashes, random numbers, clocks, the log, what the system grants, output. Knows
 //! nothing of keys, commands or sockets.
 pub mod bytes;
+pub mod cgroup;
 pub mod clock;
 pub mod cpu;
 pub mod glob;

@@ -2,6 +2,7 @@
 
 use super::client::Clients;
 use super::event::Event;
+use super::fleet::{Fleet, Local};
 use super::spec::Commands;
 use crate::base::clock::{Clock, Stopwatch, whole_ns};
 use crate::base::out::Out;
@@ -163,6 +164,10 @@ pub trait Task {
     fn must_finish(&self) -> bool {
         false
     }
+    /// Does it wait for other workers now? It is given time again when they have answered.
+    fn waits_for_others(&self) -> bool {
+        false
+    }
     /// Called instead of further steps when the connection has gone: gives back what lies in the shard.
     fn abandon(&mut self, _db: &mut Db<'_>) {}
 }
@@ -279,6 +284,8 @@ pub struct Asks {
     pub shutdown: Option<bool>,
     /// Stop serving for this long (DEBUG SLEEP).
     pub sleep: Option<Duration>,
+    /// Clients whose commands waited for other workers and may go on, by id.
+    pub wake: Vec<u64>,
 }
 
 /// Facts about the process that INFO tells.
@@ -309,6 +316,7 @@ pub struct Ctx<'a> {
     pub stats: &'a mut Stats,
     pub asks: &'a mut Asks,
     pub facts: &'a Facts,
+    pub fleet: &'a Fleet,
     pub commands: &'a Commands<Exec>,
     pub clock: &'a Clock,
     pub rng: &'a mut Rng,
@@ -381,6 +389,17 @@ impl<'a> Ctx<'a> {
     pub fn suspend(&mut self, task: Box<dyn Task>) -> Outcome {
         self.task = Some(task);
         Outcome::Suspended
+    }
+
+    /// What the part of a command may touch that every worker does.
+    pub fn local(&mut self) -> Local<'_> {
+        Local {
+            clients: self.clients,
+            config: self.config,
+            stats: self.stats,
+            asks: self.asks,
+            clock: self.clock,
+        }
     }
 
     #[must_use]

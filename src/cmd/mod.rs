@@ -5,6 +5,7 @@ pub mod connection;
 pub mod ctx;
 pub mod event;
 pub mod expire;
+pub mod fleet;
 pub mod info;
 pub mod introspect;
 pub mod keys;

@@ -9,6 +9,7 @@ use crate::base::out::Out;
 use crate::base::rng::Rng;
 use crate::cmd::client::Clients;
 use crate::cmd::ctx::{Asks, Budget, Ctx, Exec, Facts, NOBODY, Stats, Task};
+use crate::cmd::fleet::{Fleet, Local};
 use crate::cmd::spec::Commands;
 use crate::config::Config;
 use crate::db::{Access, Alone};
@@ -26,6 +27,7 @@ pub struct Engine<A = Alone> {
     pub rng: Rng,
     pub asks: Asks,
     pub facts: Facts,
+    pub fleet: Fleet,
 }
 
 impl Engine<Alone> {
@@ -53,15 +55,27 @@ impl<A: Access> Engine<A> {
             rng,
             asks: Asks::default(),
             facts: Facts { start_unix_ms: clock.unix_ms(), ..Facts::default() },
+            fleet: Fleet::alone(),
             clock,
         }
     }
 
-    /// All memory that the server accounts for, in bytes.
+    /// All memory that the server accounts for, in bytes, with what the other workers hold for clients.
     pub fn used_bytes(&mut self) -> u64 {
         let mut data_bytes = 0;
         self.keyspace.each_shard(|shard| data_bytes += shard.used_bytes());
-        data_bytes + self.stats.held_bytes()
+        data_bytes + self.fleet.total(&self.stats).held_bytes()
+    }
+
+    /// What an errand of another worker may touch.
+    pub fn local(&mut self) -> Local<'_> {
+        Local {
+            clients: &mut self.clients,
+            config: &mut self.config,
+            stats: &mut self.stats,
+            asks: &mut self.asks,
+            clock: &self.clock,
+        }
     }
 
     /// A slice of a task whose client has gone. True: it is done.
@@ -93,6 +107,7 @@ impl<A: Access> Engine<A> {
             stats: &mut self.stats,
             asks: &mut self.asks,
             facts: &self.facts,
+            fleet: &self.fleet,
             commands: &self.commands,
             clock: &self.clock,
             rng: &mut self.rng,

@@ -1,6 +1,6 @@
 //! The contract of the seam as middleware: it stands between a backend and its handler, watches both, and panics when one breaks the
 //! order of events that the documentation of [`super`] promises. The simulation always has it on; tests put it around other backends.
-use super::{Answers, Backend, ConnId, Flow, Handler, Input, Peer, Why};
+use super::{Answers, Backend, ConnId, Flow, Handler, Input, Peer, Seat, Why};
 use crate::base::out::Out;
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -42,6 +42,9 @@ impl<B: Backend> Backend for Checked<B> {
     fn close(&mut self, conn: ConnId, flow: Flow) {
         self.contract.close(conn, flow);
         self.inner.close(conn, flow);
+    }
+    fn join(&mut self, seat: Seat) {
+        self.inner.join(seat);
     }
     fn stop_listening(&mut self) {
         self.inner.stop_listening();

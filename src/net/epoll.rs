@@ -31,11 +31,10 @@ mod output;
 use super::listen::{self, Listen, Listener, LocalAddr};
 use super::pool::Pool;
 use super::slots::Slots;
-use super::{Backend, ConnId, Doorbell, Flow, Handler, Input, NetConfig, sys};
+use super::{Backend, ConnId, Doorbell, Flow, Handler, Input, NetConfig, Seat, signals, sys};
 use crate::base::out::Out;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll as Poller, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -69,6 +68,9 @@ const SPECIAL: u32 = u32::MAX;
 const DOORBELL: ConnId = ConnId { index: SPECIAL, generation: 0 };
 const SIGNALS: ConnId = ConnId { index: SPECIAL, generation: 1 };
 const LISTENERS: u32 = 2;
+/// Bit of `Epoll::accept_more`: connections of other workers may wait. The bits below are those of listeners.
+const INBOX: u64 = 1 << LISTENERS_MAX;
+const LISTENERS_MAX: usize = 63;
 
 /// There may be unread input.
 const READABLE: u16 = 1;
@@ -156,7 +158,7 @@ pub struct Epoll {
     held_bytes: usize,
     sent_bytes: u64,
     listeners: Vec<Listener>,
-    /// Bit `i`: listener `i` may have more to accept.
+    /// Bit `i`: listener `i` may have more to accept; and `INBOX`.
     accept_more: u64,
     /// No accepting before then.
     accept_pause: Option<Instant>,
@@ -164,6 +166,8 @@ pub struct Epoll {
     lingering: VecDeque<(Instant, ConnId)>,
     doorbell: Doorbell,
     signals: Option<SignalFd>,
+    /// With several workers: what it shares with the others.
+    seat: Option<Seat>,
 }
 
 impl Epoll {
@@ -195,14 +199,26 @@ impl Epoll {
             lingering: VecDeque::new(),
             doorbell,
             signals: None,
+            seat: None,
         })
     }
 
     /// Listens on everything that `listen` names, or fails and changes nothing.
     pub fn listen(&mut self, listen: &Listen) -> io::Result<()> {
-        let opened = listen::open(listen)?;
-        if self.listeners.len() + opened.len() > 64 {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "more than 64 addresses to listen on"));
+        self.watch(listen::open(listen)?)
+    }
+
+    /// Listens on the TCP addresses of `first`, the backend of another worker that listens already: the first of several workers finds out
+    /// the addresses (a port 0 has become a number, what was optional and missing is left out) and whether they are free. A Unix
+    /// socket stays with it. `listen` is that of `first`.
+    pub fn listen_beside(&mut self, first: &Epoll, listen: &Listen) -> io::Result<()> {
+        self.watch(listen::open_beside(&first.listeners, listen)?)
+    }
+
+    fn watch(&mut self, opened: Vec<Listener>) -> io::Result<()> {
+        if self.listeners.len() + opened.len() > LISTENERS_MAX {
+            let text = format!("more than {LISTENERS_MAX} addresses to listen on");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         // Those that are dropped by a failure leave the poller by being closed.
         for (listener, number) in opened.iter().zip(LISTENERS + u32::try_from(self.listeners.len()).unwrap_or(0)..) {
@@ -228,11 +244,10 @@ impl Epoll {
         self.config.spin_us = spin_us;
     }
 
-    /// Delivers SIGTERM and SIGINT as `Handler::signal`. Blocks them in this thread, and so in those it starts later: call it first.
+    /// Delivers SIGTERM and SIGINT as `Handler::signal`, whatever thread this backend runs on. Blocks them in the calling thread as
+    /// [`super::block_signals`] does: call it, or that, before the first thread is started. Of several workers one does this.
     pub fn enable_signals(&mut self) -> io::Result<()> {
-        let mut set = SigSet::empty();
-        set.add(Signal::SIGTERM);
-        set.add(Signal::SIGINT);
+        let set = signals::terminating();
         set.thread_block()?;
         let signals = SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
         self.poller.add(&signals, EpollEvent::new(EpollFlags::EPOLLIN, SIGNALS.pack()))?;
@@ -287,7 +302,8 @@ impl Epoll {
     /// The timeout with regard to what is left to do.
     #[cold]
     fn wait_for_work(&mut self, timeout: Option<Duration>) -> Option<Duration> {
-        if !self.ready.is_empty() || (self.accept_more != 0 && self.accept_pause.is_none()) {
+        let inbox = self.accept_more & INBOX != 0;
+        if !self.ready.is_empty() || inbox || (self.accept_more != 0 && self.accept_pause.is_none()) {
             return Some(Duration::ZERO);
         }
         let accept = if self.accept_more != 0 { self.accept_pause } else { None };
@@ -420,7 +436,16 @@ impl Backend for Epoll {
         push_dirty(c, &mut self.dirty, conn);
     }
 
+    fn join(&mut self, seat: Seat) {
+        debug_assert!(self.seat.is_none() && self.conns.len() == 0);
+        seat.take_part(self.doorbell.clone());
+        self.seat = Some(seat);
+    }
+
     fn stop_listening(&mut self) {
+        if let Some(seat) = &self.seat {
+            seat.leave();
+        }
         self.listeners.clear();
         self.accept_more = 0;
         self.accept_pause = None;
@@ -455,5 +480,7 @@ impl Backend for Epoll {
     }
 }
 
+#[cfg(test)]
+mod several_tests;
 #[cfg(test)]
 mod tests;

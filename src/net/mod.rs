@@ -14,6 +14,7 @@
 //! ```
 //!
 //! A peer that half-closes has everything it sent before answered, and is then told of as `closed(Why::Peer)`.
+mod balance;
 pub mod check;
 #[cfg(test)]
 mod conformance;
@@ -21,14 +22,17 @@ mod doorbell;
 pub mod epoll;
 mod listen;
 mod pool;
+mod signals;
 pub mod sim;
 mod slots;
 mod sys;
 
+pub use balance::{Balance, Seat};
 pub use check::Checked;
 pub use doorbell::Doorbell;
 pub use epoll::{Epoll, EpollConfig};
 pub use listen::{Listen, LocalAddr};
+pub use signals::block_signals;
 pub use sim::{Sim, SimConfig};
 
 use crate::base::out::Out;
@@ -200,7 +204,10 @@ pub trait Backend {
     fn resume(&mut self, conn: ConnId);
     /// `Flow::Finish` or `Flow::Abort` from outside of an event. `closed` is called in the next `flush` or later, not inside this call.
     fn close(&mut self, conn: ConnId, flow: Flow);
-    /// Stops accepting and closes the listeners.
+    /// Shares connections with the backends of other workers from now on ([`Balance`]): what is accepted here may be opened there, and the
+    /// other way round; an adopted connection is like an accepted one. A backend that has nothing to hand over (the simulation) stays alone.
+    fn join(&mut self, _seat: Seat) {}
+    /// Stops accepting and adopting, and closes the listeners.
     fn stop_listening(&mut self);
     /// Bytes that the kernel has taken, of all connections there ever were.
     fn sent_bytes(&self) -> u64;

@@ -411,7 +411,7 @@ impl Session {
                 drop(ctx);
                 if !done {
                     let full = task.waits_for_room() && out.queued() > crate::cmd::many::OUT_HIGH_BYTES;
-                    return if full { Turn::Parked } else { Turn::Again };
+                    return if full || task.waits_for_others() { Turn::Parked } else { Turn::Again };
                 }
                 // What follows may be CLIENT LIST.
                 let suspended = std::mem::take(&mut engine.clients.get_mut(me).suspended);

@@ -1,6 +1,6 @@
 //! Input: from an event of the kernel to the handler, and what follows from its answer.
 use super::{
-    ABORT, ASKED, BLOCKED, COLLECT_MAX_BYTES, DEAF, DIRTY, EOF, Epoll, FAILED, FINISH, GONE, HUP, LEFTOVER, PAUSED,
+    ABORT, ASKED, BLOCKED, COLLECT_MAX_BYTES, DEAF, DIRTY, EOF, Epoll, FAILED, FINISH, GONE, HUP, INBOX, LEFTOVER, PAUSED,
     RDHUP, READABLE, READY, SINK, SINK_READ_BYTES, THROTTLED, TURN_WINDOWS, note, obey, push_dirty, push_ready,
 };
 use crate::net::{ConnId, Flow, Handler, Why, sys};
@@ -193,6 +193,7 @@ impl Epoll {
         drop(conn);
         // A descriptor is free again.
         self.accept_pause = None;
+        self.count_off();
         handler.closed(id, why);
     }
 
@@ -209,6 +210,9 @@ impl Epoll {
                 if self.accept_more >> number & 1 != 0 {
                     self.accept(handler, number);
                 }
+            }
+            if self.accept_more & INBOX != 0 {
+                self.adopt(handler);
             }
         }
         // Those that come to stand in the list meanwhile have their turn later.

@@ -113,6 +113,7 @@ impl Epoll {
         conn.flags |= GONE | READABLE;
         let until = Instant::now() + Duration::from_millis(self.config.linger_ms.into());
         self.lingering.push_back((until, id));
+        self.count_off();
         handler.closed(id, Why::Handler);
         self.drain(id);
         if self.lingering.len() > LINGER_CONNS {
