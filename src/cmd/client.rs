@@ -237,11 +237,17 @@ impl Clients {
         self.order.range(from..).find(|entry| entry.1 != GONE).map(|entry| self.get(entry.1))
     }
 
+    /// The index of the connection whose client has this id.
+    #[must_use]
+    pub fn index_of(&self, id: u64) -> Option<u32> {
+        let at = self.order.binary_search_by_key(&id, |entry| entry.0).ok()?;
+        Some(self.order[at].1).filter(|index| *index != GONE)
+    }
+
     /// The client with this id.
     #[must_use]
     pub fn by_id(&self, id: u64) -> Option<&Client> {
-        let at = self.order.binary_search_by_key(&id, |entry| entry.0).ok()?;
-        Some(self.order[at].1).filter(|index| *index != GONE).map(|index| self.get(index))
+        self.index_of(id).map(|index| self.get(index))
     }
 
     /// Memory held for clients, in bytes.

@@ -289,7 +289,7 @@ pub struct Asks {
 }
 
 /// Facts about the process that INFO tells.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Facts {
     pub run_id: String,
     pub start_unix_ms: u64,
@@ -329,6 +329,13 @@ pub struct Ctx<'a> {
     pub task: Option<Box<dyn Task>>,
     /// Changes of the keyspace by this command; reported by it, applied by the pipeline.
     pub changed: u64,
+}
+
+impl Drop for Ctx<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.db.unlock();
+    }
 }
 
 impl<'a> Ctx<'a> {

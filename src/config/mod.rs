@@ -146,12 +146,11 @@ impl Config {
     /// Workers to start: as configured; else as many as CPUs are listed, or in the affinity mask of the calling thread, but no more than the
     /// quota of the cgroup is worth.
     pub fn worker_count(&self) -> usize {
-        let wanted = match (self.workers, self.cpu_list.len()) {
+        match (self.workers, self.cpu_list.len()) {
             (0, 0) => cpu::usable_cpus(),
             (0, listed) => cpu::within_quota(listed),
             (workers, _) => usize::try_from(workers).unwrap_or(usize::MAX),
-        };
-        wanted.min(usize::try_from(table::WORKERS_SERVED).unwrap_or(usize::MAX))
+        }
     }
 
     /// The CPU of each of `workers` workers, in their order; empty if they are not to be pinned. It was tried that this process may use them.

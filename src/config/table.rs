@@ -113,8 +113,6 @@ const INT_MAX: i64 = i32::MAX as i64;
 const MEMORY_BYTES_MAX: i64 = i64::MAX;
 const BIND_ADDRS_MAX: usize = 16;
 const WORKERS_MAX: i64 = 1024;
-/// What this version serves with.
-pub(super) const WORKERS_SERVED: i64 = 1;
 const HZ_MIN: i64 = 1;
 const HZ_MAX: i64 = 500;
 
@@ -576,9 +574,6 @@ fn set_workers(config: &mut Config, word: &[u8]) -> Result<(), ValueError> {
     let workers = value::integer(word)?;
     if !(0..=WORKERS_MAX).contains(&workers) {
         return Err(ValueError::Range { min: 0, max: WORKERS_MAX });
-    }
-    if workers > WORKERS_SERVED {
-        return Err(ValueError::Refused("this version serves with one worker: use 1, or 0 (the default)".into()));
     }
     config.workers = narrow(workers);
     Ok(())

@@ -222,7 +222,10 @@ impl Access for Alone {
     }
 
     #[inline(always)]
-    fn locator_in<'d>(db: &'d Db<'_>) -> Locator<'d> {
+    fn locator_in<'d>(db: &'d Db<'_>) -> Locator<'d>
+    where
+        Self: 'd,
+    {
         db.shard_ref().locator(db.index())
     }
 
@@ -308,7 +311,10 @@ impl Access for Shared {
     }
 
     #[inline(always)]
-    fn locator_in<'d>(db: &'d Db<'_>) -> PeekLocator<'d> {
+    fn locator_in<'d>(db: &'d Db<'_>) -> PeekLocator<'d>
+    where
+        Self: 'd,
+    {
         db.peek_locator()
     }
 

@@ -9,7 +9,7 @@
 //! Invariants:
 //! - L1. `Db::shard` is the shard `current`, whose lock this worker has, or `nowhere` (an empty shard of this worker) if that is `NONE`.
 //! - L2. `many`: the locks in `held` are this worker's, and `current` is one of them. Otherwise it has the one of `current` at most.
-//! - L3. A `Db` that ends gives all of them back.
+//! - L3. Who makes a `Db` has it give all of them back (`unlock`) before the next one is made; for commands `Ctx` does so when it is dropped.
 #![allow(unsafe_code)]
 
 use super::keyspace::{Keyspace, Locate, PeekLocator, SHARDS_MAX};
@@ -255,7 +255,14 @@ impl<'a> Db<'a> {
     }
 
     /// Gives all locks back.
+    #[inline(always)]
     pub fn unlock(&mut self) {
+        if self.locks.is_some() {
+            self.unlock_shared();
+        }
+    }
+
+    fn unlock_shared(&mut self) {
         if let Some(locks) = &mut self.locks {
             // SAFETY: as in `over`. First of all, as the reference that was must not outlive its lock.
             self.shard = unsafe { &mut *std::ptr::from_mut(&mut *locks.nowhere) };
@@ -290,15 +297,6 @@ impl<'a> Db<'a> {
     #[must_use]
     pub fn databases(&self) -> usize {
         self.locks.as_ref().map_or(self.shard.databases.len(), |locks| locks.keyspace.databases())
-    }
-}
-
-impl Drop for Db<'_> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        if self.locks.is_some() {
-            self.unlock();
-        }
     }
 }
 

@@ -454,7 +454,9 @@ impl Session {
         if task.must_finish() {
             return Some(task);
         }
-        task.abandon(&mut engine.keyspace.db(database, engine.clock.unix_ms()));
+        let mut db = engine.keyspace.db(database, engine.clock.unix_ms());
+        task.abandon(&mut db);
+        db.unlock();
         None
     }
 }

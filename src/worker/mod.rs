@@ -6,6 +6,7 @@
 //! Every turn is bounded: dispatch of inputs ends after `DISPATCH_MAX_NS` (as looked at between connections, at every `DISPATCH_LOOK`-th),
 //! what was received together by then is run within `BATCH_MAX_NS` or left to the next turn, suspended commands and background work get slices.
 mod batch;
+pub mod crew;
 mod rates;
 #[cfg(test)]
 mod sim_tests;
@@ -74,7 +75,16 @@ impl<B: Backend, A: Access> Worker<B, A> {
         let engine = &mut self.state.engine;
         engine.stats.backend_bytes = self.backend.memory_bytes() as u64;
         engine.facts.start_used_bytes = engine.used_bytes();
-        while !self.turn(None)? {}
+        let served = loop {
+            match self.turn(None) {
+                Ok(false) => {}
+                Ok(true) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        let asks = &self.state.engine.asks;
+        self.state.engine.fleet.end_others(asks.shutdown.unwrap_or(true));
+        served?;
         self.shut_down()
     }
 
@@ -88,6 +98,7 @@ impl<B: Backend, A: Access> Worker<B, A> {
         self.backend.poll(&mut self.state, Some(timeout))?;
         self.state.wake();
         self.run_suspended();
+        self.state.publish();
         self.backend.flush(&mut self.state);
         let backend = &self.backend;
         self.state.flushed(|conn| backend.queued(conn));
@@ -104,6 +115,9 @@ impl<B: Backend, A: Access> Worker<B, A> {
 
     /// Gives every session that waits for time its slice.
     fn run_suspended(&mut self) {
+        if self.state.has_errands() {
+            self.state.run_errands(TASK_SLICE);
+        }
         if self.state.has_orphans() {
             self.state.step_orphans(TASK_SLICE);
         }
@@ -157,7 +171,6 @@ impl<B: Backend, A: Access> Worker<B, A> {
         while !at_once && self.backend.connections() > 0 && self.state.watch.now_ns() < until_ns {
             self.turn(Some(Duration::from_millis(10)))?;
         }
-        log::info!("Dolmen is now ready to exit, bye bye...");
         Ok(())
     }
 }

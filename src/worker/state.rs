@@ -3,16 +3,19 @@
 use crate::base::clock::Stopwatch;
 use crate::base::indexed::Indexed;
 use crate::base::out::Out;
+use crate::base::sync::mailbox::Receiver;
 use crate::cmd::client::{Client, gate};
 use crate::cmd::ctx::{Budget, Task};
+use crate::cmd::fleet::Errand;
 use crate::db::{Access, Alone};
 use crate::exec::Engine;
-use crate::net::{Answers, ConnId, Flow, Handler, Input, Peer, Why};
+use crate::net::{Balance, Answers, ConnId, Flow, Handler, Input, Peer, Why};
 use crate::proto::errors;
 use crate::session::{Session, Turn};
 use crate::worker::rates::Rates;
 use bumpalo::Bump;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Time after which dispatch of inputs ends, so that others, suspended commands and background work get their turn.
@@ -37,6 +40,8 @@ pub(super) struct Slot {
     pub(super) queued: bool,
     /// Memory was counted for the client.
     pub(super) accounted: bool,
+    /// Counts among the clients of all workers.
+    admitted: bool,
 }
 
 impl Slot {
@@ -90,6 +95,11 @@ pub struct State<A = Alone> {
     cron_cursor: u32,
     rates: Rates<3>,
     terminate: bool,
+    /// What other workers want done, with several.
+    mail: Option<Receiver<Errand>>,
+    errands: VecDeque<Errand>,
+    /// Counts the clients of all workers, with several.
+    balance: Option<Arc<Balance>>,
 }
 
 impl<A: Access> State<A> {
@@ -117,6 +127,51 @@ impl<A: Access> State<A> {
             cron_cursor: 0,
             rates: Rates::new(now_ns),
             terminate: false,
+            mail: None,
+            errands: VecDeque::new(),
+            balance: None,
+        }
+    }
+
+    /// Becomes one of several workers.
+    pub(super) fn join(&mut self, mail: Receiver<Errand>, balance: Arc<Balance>) {
+        self.mail = Some(mail);
+        self.balance = Some(balance);
+    }
+
+    /// Does what other workers want done, for some time.
+    pub(super) fn run_errands(&mut self, time: Duration) {
+        if let Some(mail) = &mut self.mail {
+            mail.drain(|errand| self.errands.push_back(errand));
+        }
+        let mut budget = Budget::new(&self.engine.clock, time);
+        for _ in 0..self.errands.len() {
+            let Some(mut errand) = self.errands.pop_front() else { break };
+            if !errand(&mut self.engine.local(), &mut budget) {
+                self.errands.push_back(errand);
+            }
+        }
+        while let Some(id) = self.engine.asks.wake.pop() {
+            if let Some(index) = self.engine.clients.index_of(id)
+                && let Some(slot) = self.sessions.get_mut(index)
+                && slot.session.is_suspended()
+            {
+                let conn = ConnId { index, generation: slot.generation };
+                enqueue(&mut self.ready, slot, conn);
+            }
+        }
+    }
+
+    pub(super) fn has_errands(&self) -> bool {
+        !self.errands.is_empty() || self.mail.as_ref().is_some_and(Receiver::has_mail)
+    }
+
+    /// Lets the other workers know what was counted, before replies tell of it.
+    #[inline]
+    pub(super) fn publish(&mut self) {
+        if A::SHARED {
+            self.engine.stats.clients = self.engine.clients.len() as u64;
+            self.engine.fleet.publish(&self.engine.stats);
         }
     }
 
@@ -127,7 +182,7 @@ impl<A: Access> State<A> {
     /// How long the backend may wait for events.
     #[must_use]
     pub fn timeout(&self) -> Duration {
-        if self.background_due || !self.ready.is_empty() || !self.orphans.is_empty() {
+        if self.background_due || !self.ready.is_empty() || !self.orphans.is_empty() || self.has_errands() {
             return Duration::ZERO;
         }
         let cron = Duration::from_nanos(self.cron_due_ns.saturating_sub(self.now_ns));
@@ -317,7 +372,8 @@ impl<A: Access> State<A> {
             *now_ns = watch.now_ns();
             *now_ns < until_ns
         });
-        if worked || cron {
+        // With several workers it takes a look at every shard.
+        if if A::SHARED { cron && self.engine.fleet.me() == 0 } else { worked || cron } {
             let used = self.engine.used_bytes();
             self.engine.stats.used_bytes_peak = self.engine.stats.used_bytes_peak.max(used);
         }
@@ -367,7 +423,10 @@ impl<A: Access> Handler for State<A> {
     fn opened(&mut self, conn: ConnId, peer: Peer, out: &mut Out) -> Flow {
         self.wake();
         let engine = &mut self.engine;
-        let full = engine.clients.len() >= engine.config.maxclients as usize;
+        let full = match &self.balance {
+            None => engine.clients.len() >= engine.config.maxclients as usize,
+            Some(balance) => !balance.admit(engine.config.maxclients),
+        };
         let now_ms = engine.clock.unix_ms();
         let locked = !engine.config.requirepass.is_empty();
         let denied = engine.config.protected_mode && !locked && !is_local(&peer);
@@ -380,7 +439,7 @@ impl<A: Access> Handler for State<A> {
         });
         self.sessions.insert(
             conn.index,
-            Slot { session: Session::default(), generation: conn.generation, queued: false, accounted: false },
+            Slot { session: Session::default(), generation: conn.generation, queued: false, accounted: false, admitted: !full },
         );
         if full || denied {
             engine.stats.rejected_connections += 1;
@@ -436,6 +495,11 @@ impl<A: Access> Handler for State<A> {
 
     fn closed(&mut self, conn: ConnId, _why: Why) {
         if let Some(slot) = self.sessions.remove(conn.index) {
+            if slot.admitted
+                && let Some(balance) = &self.balance
+            {
+                balance.dismiss();
+            }
             let client = self.engine.clients.get(conn.index);
             let database = client.database;
             self.engine.stats.clients_bytes -= u64::from(client.query_bytes) + u64::from(client.out_bytes);

@@ -31,12 +31,12 @@ impl Rig {
     }
 
     fn used_bytes(&mut self) -> u64 {
-        self.worker.engine().shard.used_bytes()
+        self.worker.engine().keyspace.shard().used_bytes()
     }
 
     fn fill(&mut self, keys: usize) {
         let now_ms = self.now_ms();
-        let shard = &mut self.worker.engine().shard;
+        let shard = self.worker.engine().keyspace.shard();
         for i in 0..keys {
             let mut db = shard.db(0, now_ms);
             let name = format!("key:{i:08}");
@@ -48,7 +48,7 @@ impl Rig {
 
     fn until_held(&mut self, name: &[u8]) {
         self.until("the name is held", |rig| {
-            let shard = &rig.worker.state.engine.shard;
+            let shard = &*rig.worker.state.engine.keyspace.shard();
             shard.holds.blocks(0, shard.key(name).hash, true)
         });
     }
@@ -99,7 +99,7 @@ fn commands_that_wait_for_names_go_on_in_order() {
     let mut rig = rig();
     let (writer, a, b) = (rig.connect(), rig.connect(), rig.connect());
     rig.send(writer, &mset(20_000, b"1"));
-    rig.until("names are held", |rig| !rig.worker.engine().shard.holds.is_idle());
+    rig.until("names are held", |rig| !rig.worker.engine().keyspace.shard().holds.is_idle());
     // The last name is not written yet; all of them are held, or will be.
     let late = b"many:19999";
     rig.until_held(late);
@@ -143,7 +143,7 @@ fn a_waiting_client_with_a_large_value_may_go() {
     rig.sim().reset(big);
     rig.expect(writer, b"+OK\r\n");
     rig.rest();
-    assert_eq!(rig.worker.engine().shard.slab().blob_stats().blobs, 0);
+    assert_eq!(rig.worker.engine().keyspace.shard().slab().blob_stats().blobs, 0);
     rig.ask(writer, &[b"GET", b"many:19999"], b"$1\r\n1\r\n");
 }
 
@@ -169,8 +169,8 @@ fn half_of_a_deletion_is_no_deletion() {
     let names: Vec<Vec<u8>> = (0..5_000).map(|i| format!("key:{i:08}").into_bytes()).collect();
     let words: Vec<&[u8]> = std::iter::once(&b"DEL"[..]).chain(names.iter().map(|n| &n[..])).collect();
     rig.send(client, &request(&words));
-    rig.until("it has begun", |rig| rig.worker.engine().shard.databases()[0].len() < 5_000);
-    assert!(!rig.worker.engine().shard.databases()[0].is_empty(), "and is not done");
+    rig.until("it has begun", |rig| rig.worker.engine().keyspace.shard().databases()[0].len() < 5_000);
+    assert!(!rig.worker.engine().keyspace.shard().databases()[0].is_empty(), "and is not done");
     rig.sim().reset(client);
     rig.send(other, &request(&[b"DBSIZE"]));
     rig.expect(other, b":0\r\n");
@@ -237,7 +237,7 @@ fn names_are_not_held_for_a_client_that_does_not_read() {
     let words: Vec<&[u8]> = std::iter::once(&b"MGET"[..]).chain(std::iter::repeat_n(&b"k"[..], 500)).collect();
     rig.sim().stop_reading(lazy);
     rig.send(lazy, &request(&words));
-    rig.until("the names are held", |rig| !rig.worker.engine().shard.holds.is_idle());
+    rig.until("the names are held", |rig| !rig.worker.engine().keyspace.shard().holds.is_idle());
     rig.ask(other, &[b"SET", b"k", b"new"], b"+OK\r\n");
     rig.sim().start_reading(lazy);
     rig.expect(lazy, &[b"*500\r\n", &bulk(&value).repeat(500)[..]].concat());
@@ -277,7 +277,7 @@ fn replies_come_before_a_protocol_error() {
             assert_eq!(rig.ends(client), ClientState::Eof);
         }
     }
-    assert_eq!(rig.worker.engine().shard.databases()[0].len(), 1);
+    assert_eq!(rig.worker.engine().keyspace.shard().databases()[0].len(), 1);
     rig.assert_clean("protocol errors");
 }
 
@@ -291,7 +291,7 @@ fn a_reset_in_a_large_value_gives_its_memory_back() {
         rig.send(client, &wire[..sent]);
         rig.until("it is received", |rig| rig.sim().is_idle());
         assert!(rig.used_bytes() > before, "it lies in the keyspace's memory");
-        assert_eq!(rig.worker.engine().shard.slab().blob_stats().blobs, 1);
+        assert_eq!(rig.worker.engine().keyspace.shard().slab().blob_stats().blobs, 1);
         rig.sim().reset(client);
         rig.assert_clean("a large value");
         rig.rest();
