@@ -66,6 +66,7 @@ fn serve(mut config: Config) -> Result<(), String> {
     }
 
     let workers = config.worker_count();
+    let cpus = config.worker_cpus(workers)?;
     let (config_file, databases) = (config.config_file.clone(), config.databases);
     let mut worker = Worker::new(backend, config, Clock::system(), rng::entropy(), dolmen_slab::Config::default())
         .map_err(|e| format!("cannot reserve address space: {e}"))?;
@@ -86,6 +87,9 @@ fn serve(mut config: Config) -> Result<(), String> {
     );
     for address in &addresses {
         log::info!("Listening on {address}");
+    }
+    if let Some(&cpu) = cpus.first() {
+        cpu::pin(cpu).map_err(|e| format!("cpu-list: cannot run on CPU {cpu}: {e}"))?;
     }
     log::info!("Ready to accept connections");
     worker.run().map_err(|e| format!("cannot wait for events: {e}"))
