@@ -17,10 +17,11 @@
 //! - An inbox that is not empty was rung for since its owner last saw it empty.
 //! - The lock of an inbox is held for one push or pop; nothing is waited for and no system call made meanwhile.
 use super::{Doorbell, Peer};
+use crate::base::sync::lock::{Guarded, SpinLock};
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 /// Connections that may wait in an inbox; beyond that (the worker is busy with something long) who accepts keeps them.
 const INBOX_MAX: usize = 256;
@@ -34,7 +35,7 @@ pub(super) struct Handover {
     pub(super) peer: Peer,
 }
 
-/// What all know of one worker. On lines of its own (two, as they are fetched in pairs): a count that changes shall cost only those who
+/// What all know of one worker, the count on lines of its own (two, as they are fetched in pairs): its changes shall cost only those who
 /// read it.
 #[repr(align(128))]
 struct Place {
@@ -42,7 +43,7 @@ struct Place {
     /// A hint for who chooses; what is true stands in the inbox.
     takes: AtomicBool,
     bell: OnceLock<Doorbell>,
-    inbox: Mutex<Inbox>,
+    inbox: Guarded<SpinLock, Inbox>,
 }
 const _: () = assert!(align_of::<Place>() == 128);
 
@@ -54,11 +55,6 @@ struct Inbox {
 }
 
 impl Place {
-    fn inbox(&self) -> MutexGuard<'_, Inbox> {
-        // Nothing can panic between two states of an inbox.
-        self.inbox.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn count_off(&self, connections: u32) {
         let before = self.connections.fetch_sub(connections, Ordering::Relaxed);
         debug_assert!(before >= connections, "more connections were closed than opened");
@@ -84,7 +80,7 @@ impl Balance {
             connections: AtomicU32::new(0),
             takes: AtomicBool::new(false),
             bell: OnceLock::new(),
-            inbox: Mutex::default(),
+            inbox: Guarded::new(Inbox::default()),
         };
         let places = std::iter::repeat_with(place).take(workers).collect();
         Arc::new(Balance { places, admitted: Counter(AtomicU32::new(0)) })
@@ -148,7 +144,7 @@ impl Balance {
     /// Puts a connection into the inbox of a worker; gives it back if that one takes none.
     fn hand(&self, worker: usize, handover: Handover) -> Result<(), Handover> {
         let place = &self.places[worker];
-        let mut inbox = place.inbox();
+        let mut inbox = place.inbox.lock();
         if !inbox.open || inbox.waiting.len() >= INBOX_MAX {
             return Err(handover);
         }
@@ -185,7 +181,7 @@ impl Seat {
     pub(super) fn take_part(&self, bell: Doorbell) {
         let place = self.place();
         assert!(place.bell.set(bell).is_ok(), "a seat is taken once");
-        place.inbox().open = true;
+        place.inbox.lock().open = true;
         place.takes.store(true, Ordering::Relaxed);
     }
 
@@ -204,7 +200,7 @@ impl Seat {
 
     /// The next connection that others have sent. It was counted.
     pub(super) fn next(&self) -> Option<Handover> {
-        self.place().inbox().waiting.pop_front()
+        self.place().inbox.lock().waiting.pop_front()
     }
 
     /// A connection that was counted is open.
@@ -227,7 +223,7 @@ impl Seat {
     pub(super) fn leave(&self) {
         let place = self.place();
         place.takes.store(false, Ordering::Relaxed);
-        let mut inbox = place.inbox();
+        let mut inbox = place.inbox.lock();
         inbox.open = false;
         let waiting = std::mem::take(&mut inbox.waiting);
         drop(inbox);
@@ -267,7 +263,8 @@ mod tests {
     }
 
     fn is_closed(mut client: UnixStream) -> bool {
-        client.set_nonblocking(true).unwrap();
+        // A child that another test starts holds a copy of the server's end until it executes its program.
+        client.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
         matches!(client.read(&mut [0]), Ok(0))
     }
 
@@ -317,7 +314,7 @@ mod tests {
         let (balance, seats) = seats(2);
         balance.pretend(0, 100);
         // As if worker 1 left between choice and push.
-        balance.places[1].inbox().open = false;
+        balance.places[1].inbox.lock().open = false;
         let (_client, fd, peer) = connection();
         assert!(seats[0].place_accepted(fd, peer).is_some());
         assert_eq!((balance.connections(0), balance.connections(1)), (101, 0));
@@ -413,7 +410,7 @@ mod tests {
                     }
                 }
                 for (worker, seat) in seats.iter().enumerate() {
-                    let waiting = balance.places[worker].inbox().waiting.len();
+                    let waiting = balance.places[worker].inbox.lock().waiting.len();
                     prop_assert!(!gone[worker] || waiting == 0);
                     prop_assert_eq!(balance.connections(worker), seat.open as usize + waiting);
                 }

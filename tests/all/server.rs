@@ -733,3 +733,30 @@ fn the_query_buffer_limit_holds_for_large_values() {
     c.expect("EXISTS big", ":0");
     c.expect("PING", "+PONG");
 }
+
+/// `cpu-list` and Redis's `io-threads`.
+#[test]
+fn workers_are_pinned_and_io_threads_are_noted() {
+    if matches!(under_test().1, crate::harness::Kind::Redis) {
+        return;
+    }
+    let allowed = |status: &Path| {
+        let status = fs::read_to_string(status).unwrap_or_default();
+        let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        list.unwrap_or_default().trim().to_owned()
+    };
+    // The last of the CPUs that this test may use.
+    let mine = allowed(Path::new("/proc/self/status"));
+    let cpu = mine.rsplit([',', '-']).next().expect("a CPU");
+    let server = Server::with(&["--workers", "1", "--cpu-list", cpu, "--io-threads", "4"]);
+    let mut c = server.client();
+    c.expect("PING", "+PONG");
+    assert_eq!(c.run("CONFIG GET cpu-list").items()[1].text(), cpu);
+    assert_eq!(c.run("CONFIG GET io-threads").items()[1].text(), "4");
+    let threads = fs::read_dir(format!("/proc/{}/task", server.pid())).expect("the server's threads");
+    let pinned = threads.filter_map(Result::ok).filter(|thread| allowed(&thread.path().join("status")) == cpu).count();
+    assert!(pinned >= 1, "no thread has CPU {cpu} for itself");
+    assert!(server.output().contains("io-threads has no effect"), "{}", server.output());
+    let (status, output) = run_to_end(&["--cpu-list", "1023-0"]);
+    assert!(!status.success() && output.contains("cpu-list: '1023-0' is not a range of CPUs"), "{output}");
+}
