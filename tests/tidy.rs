@@ -27,7 +27,7 @@ const LAYERS: [(&str, &[&str]); 12] = [
 ];
 
 /// The files (or, ending in a slash, folders) that may be unsafe, and why each is.
-const UNSAFE: [(&str, &str); 25] = [
+const UNSAFE: [(&str, &str); 29] = [
     ("slab/src/ahead.rs", "the scheduling class of the thread that faults pages in"),
     ("slab/src/blobs.rs", "counted bytes behind pointers"),
     ("slab/src/body.rs", "bodies of blobs"),
@@ -41,8 +41,12 @@ const UNSAFE: [(&str, &str); 25] = [
     ("src/base/bytes.rs", "copies of short byte strings"),
     ("src/base/heap.rs", "tunes the C library's allocator"),
     ("src/base/out.rs", "replies written into spare capacity"),
+    ("src/base/sync/claim.rs", "a value that one of several threads takes"),
     ("src/base/sync/futex.rs", "the futex system call"),
     ("src/base/sync/lock.rs", "data behind a lock"),
+    ("src/base/sync/mailbox.rs", "nodes that pass from thread to thread"),
+    ("src/base/sync/models.rs", "accesses that loom watches"),
+    ("src/base/sync/timed.rs", "a lock around a lock, the time stamp counter"),
     ("src/db/background.rs", "items behind handles"),
     ("src/db/item.rs", "items behind handles"),
     ("src/db/mod.rs", "items behind handles"),
