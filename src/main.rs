@@ -92,9 +92,8 @@ fn serve(mut config: Config) -> Result<(), String> {
     }
     if workers == 1 {
         let backend = backends.remove(0);
-        let mut worker =
-            Worker::new(backend, config, Clock::system(), rng::entropy(), dolmen_slab::Config::default())
-                .map_err(|e| no_address_space(&e))?;
+        let mut worker = Worker::new(backend, config, Clock::system(), rng::entropy(), dolmen_slab::Config::default())
+            .map_err(|e| no_address_space(&e))?;
         worker.engine().facts = facts;
         pin(&cpus, 0)?;
         log::info!("Ready to accept connections");

@@ -13,9 +13,9 @@
 //! ```
 #![allow(unsafe_code)]
 
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, OnceLock};
 
 use crate::region::{HUGE_BYTES, Mapping};
 

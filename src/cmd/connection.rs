@@ -217,7 +217,10 @@ pub fn client_list(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     }
     let make = {
         let ids = ids.clone();
-        move || ClientLines { ids: ids.clone(), at: 0, next_id: if nobody { u64::MAX } else { 0 }, lines: Vec::new() }.part()
+        move || {
+            ClientLines { ids: ids.clone(), at: 0, next_id: if nobody { u64::MAX } else { 0 }, lines: Vec::new() }
+                .part()
+        }
     };
     everywhere_sliced(ctx, make, move |ctx, answers| {
         let mut lines: Vec<_> = answers.into_iter().flatten().collect();

@@ -242,7 +242,6 @@ pub struct Stats {
     pub backend_bytes: u64,
 }
 
-
 impl Stats {
     /// Memory held for clients, in bytes: what they hold, and what is held for each connection.
     #[must_use]
@@ -400,13 +399,7 @@ impl<'a> Ctx<'a> {
 
     /// What the part of a command may touch that every worker does.
     pub fn local(&mut self) -> Local<'_> {
-        Local {
-            clients: self.clients,
-            config: self.config,
-            stats: self.stats,
-            asks: self.asks,
-            clock: self.clock,
-        }
+        Local { clients: self.clients, config: self.config, stats: self.stats, asks: self.asks, clock: self.clock }
     }
 
     #[must_use]

@@ -123,7 +123,8 @@ impl<L: ShardLock> Keyspace<L> {
             blob_reserve_bytes: memory.blob_reserve_bytes.min(RESERVE_BYTES / shards),
             ..memory.clone()
         };
-        let mut all = (0..shards).map(|_| Shard::new(databases, seed, memory.clone())).collect::<Result<Vec<_>, _>>()?;
+        let mut all =
+            (0..shards).map(|_| Shard::new(databases, seed, memory.clone())).collect::<Result<Vec<_>, _>>()?;
         let outside = |shard: &mut Shard| Outside {
             memory: shard.slab.peek(),
             tables: shard
@@ -290,7 +291,9 @@ impl Shared {
         let pending = shard.background(now_ms, sweep, || false);
         let due = shard.next_due_ms();
         drop(shard);
-        if self.is_mine(index) && let Some(due) = due {
+        if self.is_mine(index)
+            && let Some(due) = due
+        {
             self.next_due_ms = Some(self.next_due_ms.map_or(due, |next| next.min(due)));
         }
         pending

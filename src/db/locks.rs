@@ -13,10 +13,10 @@
 #![allow(unsafe_code)]
 
 use super::keyspace::{Keyspace, Locate, PeekLocator, SHARDS_MAX};
-use crate::table::Site;
 use super::{Db, Shard};
 use crate::base::sync::lock::SpinLock;
 use crate::db::hold::Mode;
+use crate::table::Site;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -320,7 +320,11 @@ impl Db<'_> {
         {
             let keyspace = &locks.keyspace;
             let names = keyspace.holder_names.load(Ordering::Acquire) / keyspace.shards.len();
-            let mode = if keyspace.holder.load(Ordering::Acquire) == Mode::Shared as u8 { Mode::Shared } else { Mode::Exclusive };
+            let mode = if keyspace.holder.load(Ordering::Acquire) == Mode::Shared as u8 {
+                Mode::Shared
+            } else {
+                Mode::Exclusive
+            };
             // Twice as many as there are on average: a filter that is fuller lets more commands wait for nothing.
             self.shard.holds.begin(2 * names + 64, mode);
         }

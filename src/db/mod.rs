@@ -20,8 +20,8 @@ pub mod wheel;
 use crate::table::{Entries, Site, Table};
 use dolmen_slab::{AllocError, BlobId, Handle, Slab};
 pub use item::{Key, NewValue, Type, Value};
-use std::collections::VecDeque;
 pub use keyspace::{Access, Alone, Keyspace, Locate, Shared};
+use std::collections::VecDeque;
 pub use view::Db;
 use wheel::Wheel;
 

@@ -1,8 +1,8 @@
 //! The view of one database at one instant: lookup with lazy expiry, removal, deadlines, walking.
 #![allow(unsafe_code)]
 
-use super::locks::Locks;
 use super::item::{self, Expiry, Item, Key, NewKey, NewValue, Type};
+use super::locks::Locks;
 use super::{DbError, ItemHash, Shard, item_at};
 use crate::table::{Home, Slot, Table};
 use dolmen_slab::{Handle, Kind, Slab};
@@ -404,6 +404,7 @@ impl<'a> Db<'a> {
             return keys > 0;
         }
         let index = self.index;
+        #[expect(clippy::cast_possible_truncation, reason = "below the number of keys")]
         let pick = ((u128::from(next_u64()) * keys as u128) >> 64) as usize;
         let (mut before, mut picked) = (0, None);
         for shard in 0..self.shard_count() {

@@ -381,11 +381,16 @@ fn lock_otherwise(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>
     match row.locking {
         Locking::None => ctx.db.lock_none(),
         Locking::All => ctx.db.lock_all(),
-        Locking::One | Locking::Many => ctx.db.lock_keys(row.key_specs.iter().flat_map(|spec| match spec.locate(args) {
-            Located::At { first, last, step } => (first..last + 1).step_by(step),
-            // It names no key here, or is refused for its form.
-            Located::Absent | Located::Invalid => (0..0).step_by(1),
-        }).map(|at| args[at])),
+        Locking::One | Locking::Many => ctx.db.lock_keys(
+            row.key_specs
+                .iter()
+                .flat_map(|spec| match spec.locate(args) {
+                    Located::At { first, last, step } => (first..last + 1).step_by(step),
+                    // It names no key here, or is refused for its form.
+                    Located::Absent | Located::Invalid => (0..0).step_by(1),
+                })
+                .map(|at| args[at]),
+        ),
     }
 }
 

@@ -129,7 +129,14 @@ impl Session {
 
     /// Bytes arrived. All are consumed.
     #[inline]
-    pub fn data<A: Access>(&mut self, engine: &mut Engine<A>, me: u32, arena: &Bump, bytes: &[u8], out: &mut Out) -> Flow {
+    pub fn data<A: Access>(
+        &mut self,
+        engine: &mut Engine<A>,
+        me: u32,
+        arena: &Bump,
+        bytes: &[u8],
+        out: &mut Out,
+    ) -> Flow {
         debug_assert!(matches!(self.state, State::Ready), "input comes only to a session that is ready");
         let flow = self.consume(engine, me, arena, bytes, out);
         if flow == Flow::Read && !self.carry.is_empty() {
@@ -190,7 +197,14 @@ impl Session {
         }
     }
 
-    fn consume<A: Access>(&mut self, engine: &mut Engine<A>, me: u32, arena: &Bump, bytes: &[u8], out: &mut Out) -> Flow {
+    fn consume<A: Access>(
+        &mut self,
+        engine: &mut Engine<A>,
+        me: u32,
+        arena: &Bump,
+        bytes: &[u8],
+        out: &mut Out,
+    ) -> Flow {
         let mut at = 0;
         loop {
             if !self.carry.is_empty() {
@@ -299,7 +313,14 @@ impl Session {
 
     /// Runs the complete request in the carry; `rest`: what follows it in the window.
     #[inline(never)]
-    fn run_carried<A: Access>(&mut self, engine: &mut Engine<A>, me: u32, arena: &Bump, rest: &[u8], out: &mut Out) -> Option<Flow> {
+    fn run_carried<A: Access>(
+        &mut self,
+        engine: &mut Engine<A>,
+        me: u32,
+        arena: &Bump,
+        rest: &[u8],
+        out: &mut Out,
+    ) -> Option<Flow> {
         let sink = self.sink.take();
         if let Some(sink) = &sink
             && sink.failed
@@ -402,7 +423,14 @@ impl Session {
     }
 
     /// A session with a task, or one that waited, goes on.
-    pub fn go_on<A: Access>(&mut self, engine: &mut Engine<A>, me: u32, arena: &Bump, out: &mut Out, budget: &mut Budget) -> Turn {
+    pub fn go_on<A: Access>(
+        &mut self,
+        engine: &mut Engine<A>,
+        me: u32,
+        arena: &Bump,
+        out: &mut Out,
+        budget: &mut Budget,
+    ) -> Turn {
         match &mut self.state {
             State::Task(task) => {
                 let mut ctx = engine.ctx(me, out);

@@ -19,8 +19,8 @@
 //! Invariant: P <= D <= P+k for every segment of a page. A page is never larger than its deepest segment needs, except when the memory for
 //! a smaller one could not be had.
 
-use super::raw::{PAGE_BITS_MAX, PageRef, Segment};
 use super::peek::Mirror;
+use super::raw::{PAGE_BITS_MAX, PageRef, Segment};
 use dolmen_slab::{AllocError, Slab};
 use std::sync::Arc;
 

@@ -47,9 +47,10 @@ impl Mirror {
     #[must_use]
     pub fn site(&self, memory: &Peek, hash: u64) -> Site {
         let prefix = top(hash);
-        let index = u64::from(prefix) >> (self.shift.load(Ordering::Relaxed) & 63);
+        #[expect(clippy::cast_possible_truncation, reason = "a 32-bit word shifted right")]
+        let index = (u64::from(prefix) >> (self.shift.load(Ordering::Relaxed) & 63)) as usize;
         // (The mask is for a shift that is newer than the words, or older.)
-        let page = PageRef::from_bits_word(self.words[index as usize & (WORDS_MAX - 1)].load(Ordering::Relaxed));
+        let page = PageRef::from_bits_word(self.words[index & (WORDS_MAX - 1)].load(Ordering::Relaxed));
         let Some(home) = page.racing_word(memory, prefix).and_then(|word| unpacked_home(word, prefix)) else {
             return Site::NONE;
         };
@@ -69,7 +70,8 @@ pub fn prefetch_entries_at(memory: &Peek, site: Site, hash: u64) {
         debug_assert!(slot < SLOTS);
         // Two handles a word, behind the two words of tags.
         if let Some(pair) = memory.word(site.0, 2 + slot / 2) {
-            let handle = if slot % 2 == 0 { pair as u32 } else { (pair >> 32) as u32 };
+            #[expect(clippy::cast_possible_truncation, reason = "one half of the word")]
+            let handle = (pair >> (32 * (slot % 2))) as u32;
             memory.prefetch(Handle::from_bits(handle));
         }
     }

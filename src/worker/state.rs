@@ -9,7 +9,7 @@ use crate::cmd::ctx::{Budget, Task};
 use crate::cmd::fleet::Errand;
 use crate::db::{Access, Alone};
 use crate::exec::Engine;
-use crate::net::{Balance, Answers, ConnId, Flow, Handler, Input, Peer, Why};
+use crate::net::{Answers, Balance, ConnId, Flow, Handler, Input, Peer, Why};
 use crate::proto::errors;
 use crate::session::{Session, Turn};
 use crate::worker::rates::Rates;
@@ -187,7 +187,8 @@ impl<A: Access> State<A> {
         }
         let cron = Duration::from_nanos(self.cron_due_ns.saturating_sub(self.now_ns));
         let unix_ms = self.engine.clock.unix_ms();
-        let due = self.engine.keyspace.next_due_ms().map(|due| Duration::from_millis(due.saturating_sub(unix_ms).max(1)));
+        let due =
+            self.engine.keyspace.next_due_ms().map(|due| Duration::from_millis(due.saturating_sub(unix_ms).max(1)));
         due.map_or(cron, |due| due.min(cron))
     }
 
@@ -439,7 +440,13 @@ impl<A: Access> Handler for State<A> {
         });
         self.sessions.insert(
             conn.index,
-            Slot { session: Session::default(), generation: conn.generation, queued: false, accounted: false, admitted: !full },
+            Slot {
+                session: Session::default(),
+                generation: conn.generation,
+                queued: false,
+                accounted: false,
+                admitted: !full,
+            },
         );
         if full || denied {
             engine.stats.rejected_connections += 1;

@@ -1,7 +1,7 @@
 //! Input: from an event of the kernel to the handler, and what follows from its answer.
 use super::{
-    ABORT, ASKED, BLOCKED, COLLECT_MAX_BYTES, DEAF, DIRTY, EOF, Epoll, FAILED, FINISH, GONE, HUP, INBOX, LEFTOVER, PAUSED,
-    RDHUP, READABLE, READY, SINK, SINK_READ_BYTES, THROTTLED, TURN_WINDOWS, note, obey, push_dirty, push_ready,
+    ABORT, ASKED, BLOCKED, COLLECT_MAX_BYTES, DEAF, DIRTY, EOF, Epoll, FAILED, FINISH, GONE, HUP, INBOX, LEFTOVER,
+    PAUSED, RDHUP, READABLE, READY, SINK, SINK_READ_BYTES, THROTTLED, TURN_WINDOWS, note, obey, push_dirty, push_ready,
 };
 use crate::net::{ConnId, Flow, Handler, Why, sys};
 use nix::errno::Errno;

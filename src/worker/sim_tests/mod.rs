@@ -5,10 +5,10 @@ mod program;
 mod random;
 mod targeted;
 
-use crate::db::Access;
 use super::Worker;
 use crate::base::clock::Clock;
 use crate::config::Config;
+use crate::db::Access;
 use crate::net::NetConfig;
 use crate::net::sim::{ClientId, ClientState, Faults, Sim, SimClock, SimConfig};
 use std::time::Duration;
