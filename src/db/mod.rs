@@ -116,12 +116,6 @@ impl Locator<'_> {
     pub fn key_outlined<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
         self.key(bytes)
     }
-
-    /// Brings the items that may be meant by a hash, from a site of this shard that was made a while ago (of whichever database).
-    #[inline(always)]
-    pub fn prefetch_items(&self, site: Site, hash: u64) {
-        self.table.prefetch_entries_at(self.slab, site, hash);
-    }
 }
 
 /// How the table asks for the hash of an item.
@@ -229,6 +223,12 @@ impl Shard {
     #[inline(always)]
     pub fn prefetch_items(&self, database: usize, hash: u64) {
         self.databases[database].table.prefetch_entries(&self.slab, hash);
+    }
+
+    /// The same from a site of this shard that was made a while ago, in whichever database.
+    #[inline(always)]
+    pub fn prefetch_items_at(&self, site: Site, hash: u64) {
+        site.prefetch_entries(&self.slab, hash);
     }
 
     /// Bytes of all data, tables and wheels, exact.

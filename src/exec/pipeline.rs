@@ -15,7 +15,7 @@ use crate::cmd::client::gate;
 use crate::cmd::ctx::{Args, Ctx, Exec, Outcome, Task};
 use crate::cmd::many::{OUT_HIGH_BYTES, SLICED_MIN_ARGS};
 use crate::cmd::spec::{Command, Flags};
-use crate::db::{Key, Locator};
+use crate::db::{Key, Locator, Shard};
 use crate::proto::carry::Carry;
 use crate::proto::errors;
 use crate::table::Site;
@@ -88,13 +88,12 @@ impl<'b> Batch<'b> {
 
     /// Has the items of all requests before `until` fetched.
     #[inline(always)]
-    fn fetch(&mut self, until: usize, locator: Locator<'_>) {
+    fn fetch(&mut self, until: usize, shard: &Shard) {
         let until = until.min(self.requests.len());
-        if self.fetched < until {
-            for request in &self.requests[self.fetched..until] {
-                locator.prefetch_items(request.site, request.hash);
-            }
-            self.fetched = until;
+        while self.fetched < until {
+            let request = &self.requests[self.fetched];
+            shard.prefetch_items_at(request.site, request.hash);
+            self.fetched += 1;
         }
     }
 }
@@ -146,49 +145,47 @@ impl Engine {
 
     /// Runs the requests of client `me` in order, until one of them ends the share.
     pub fn run(&mut self, me: u32, batch: &mut Batch<'_>, share: &Share, out: &mut Out) -> End {
-        let mut gate = self.clients.get(me).gate;
+        let requests = batch.share(share);
+        let client = self.clients.get_mut(me);
+        if let Some(row) = requests.last().and_then(|r| r.row) {
+            client.last_command = &row.name;
+        }
+        let (mut gate, database, resp3) = (client.gate, client.database as usize, client.resp3);
         if !self.shard.holds.is_idle() {
             gate |= HOLDS;
         }
-        let requests = batch.share(share);
         self.stats.commands += requests.len() as u64;
-        let mut ctx = self.ctx(me, out);
+        let mut ctx = self.ctx_of(me, database, resp3, out);
         ctx.db.located_at(share.epoch);
-        let database = ctx.db.index();
-        let mut behind = requests;
-        while !behind.is_empty() {
-            let (dozen, rest) = behind.split_at(AHEAD.min(behind.len()));
-            let before = requests.len() - behind.len();
-            batch.fetch(share.requests.start + before + dozen.len() + AHEAD, ctx.db.shard_ref().locator(database));
-            // Seldom is often enough: what a dozen requests can add is bounded.
-            if before > 0 && ctx.out().queued() > OUT_HIGH_BYTES {
-                return End::Full(before - 1);
-            }
-            for (i, request) in dozen.iter().enumerate() {
-                let argv = &batch.args[request.args as usize..][..request.argc as usize];
-                let Some(row) = request.row.filter(|row| row.takes(argv.len())) else {
-                    refuse(&mut ctx, request.row, argv);
-                    continue;
-                };
-                if gate != 0 {
-                    match look_twice(&mut ctx, row, argv, gate) {
-                        Verdict::Run => {}
-                        Verdict::Refused => continue,
-                        Verdict::Wait => return End::Held(before + i),
-                    }
-                }
-                ctx.hash = request.hash;
-                ctx.site = request.site;
-                let outcome = (row.run.run)(&mut ctx, argv);
-                apply_effects(&mut ctx);
-                if outcome != Outcome::Done {
-                    return broken_off(&mut ctx, row, outcome, before + i);
+        let mut dozen = 0;
+        for (i, request) in requests.iter().enumerate() {
+            if i == dozen {
+                dozen += AHEAD;
+                batch.fetch(share.requests.start + dozen + AHEAD, ctx.db.shard_ref());
+                // Seldom is often enough: what a dozen requests can add is bounded.
+                if i > 0 && ctx.out().queued() > OUT_HIGH_BYTES {
+                    return End::Full(i - 1);
                 }
             }
-            behind = rest;
-        }
-        if let Some(row) = requests.last().and_then(|r| r.row) {
-            ctx.client().last_command = &row.name;
+            let argv = &batch.args[request.args as usize..][..request.argc as usize];
+            let Some(row) = request.row.filter(|row| row.takes(argv.len())) else {
+                refuse(&mut ctx, request.row, argv);
+                continue;
+            };
+            if gate != 0 {
+                match look_twice(&mut ctx, row, argv, gate) {
+                    Verdict::Run => {}
+                    Verdict::Refused => continue,
+                    Verdict::Wait => return End::Held(i),
+                }
+            }
+            ctx.hash = request.hash;
+            ctx.site = request.site;
+            let outcome = (row.run.run)(&mut ctx, argv);
+            apply_effects(&mut ctx);
+            if outcome != Outcome::Done {
+                return broken_off(&mut ctx, row, outcome, i);
+            }
         }
         End::All
     }
