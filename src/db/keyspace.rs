@@ -35,10 +35,14 @@ pub trait Locate: Copy {
     fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k>;
     /// `key` as a call: inlined into a loop that seldom runs twice, the hash's constants would be made ready for nothing.
     fn key_outlined<'k>(&self, bytes: &'k [u8]) -> Key<'k>;
-    /// Brings the items that may be meant by a hash, from a site that was made a while ago.
-    fn prefetch_items(&self, site: Site, hash: u64);
     /// For `Db::located_at`.
     fn epoch(&self) -> u64;
+}
+
+/// How items are fetched ahead whose sites are known.
+pub trait Fetch: Copy {
+    /// Brings the items that may be meant by a hash, from a site that was made a while ago.
+    fn prefetch_items_at(self, site: Site, hash: u64);
 }
 
 /// A worker's way to the keyspace.
@@ -52,10 +56,8 @@ pub trait Access {
     /// Where keys of a database are.
     fn locator(&self, database: usize) -> Self::Locator<'_>;
 
-    /// The same, of the database of a view.
-    fn locator_in<'d>(db: &'d Db<'_>) -> Self::Locator<'d>
-    where
-        Self: 'd;
+    /// Fetches what is looked for from a view, and other views of the same keyspace.
+    fn fetch<'d>(db: &'d Db<'_>) -> impl Fetch + 'd;
 
     /// The view of a database for commands at the Unix time `now_ms`; with several workers nothing is locked yet (see `locks`).
     fn db(&mut self, database: usize, now_ms: u64) -> Db<'_>;
@@ -223,11 +225,8 @@ impl Access for Alone {
     }
 
     #[inline(always)]
-    fn locator_in<'d>(db: &'d Db<'_>) -> Locator<'d>
-    where
-        Self: 'd,
-    {
-        db.shard_ref().locator(db.index())
+    fn fetch<'d>(db: &'d Db<'_>) -> impl Fetch + 'd {
+        db.shard_ref()
     }
 
     #[inline(always)]
@@ -314,10 +313,7 @@ impl Access for Shared {
     }
 
     #[inline(always)]
-    fn locator_in<'d>(db: &'d Db<'_>) -> PeekLocator<'d>
-    where
-        Self: 'd,
-    {
+    fn fetch<'d>(db: &'d Db<'_>) -> impl Fetch + 'd {
         db.peek_locator()
     }
 
@@ -402,16 +398,25 @@ impl Locate for PeekLocator<'_> {
         self.key(bytes)
     }
 
-    #[inline(always)]
-    fn prefetch_items(&self, site: Site, hash: u64) {
-        let outside = &self.keyspace.outside[self.keyspace.index(hash)];
-        peek::prefetch_entries_at(&outside.memory, site, hash);
-    }
-
     /// Its sites are hints only.
     #[inline(always)]
     fn epoch(&self) -> u64 {
         Db::NOT_LOCATED
+    }
+}
+
+impl Fetch for PeekLocator<'_> {
+    #[inline(always)]
+    fn prefetch_items_at(self, site: Site, hash: u64) {
+        let outside = &self.keyspace.outside[self.keyspace.index(hash)];
+        peek::prefetch_entries_at(&outside.memory, site, hash);
+    }
+}
+
+impl Fetch for &Shard {
+    #[inline(always)]
+    fn prefetch_items_at(self, site: Site, hash: u64) {
+        Shard::prefetch_items_at(self, site, hash);
     }
 }
 

@@ -12,7 +12,7 @@
 //! - L3. Who makes a `Db` has it give all of them back (`unlock`) before the next one is made; for commands `Ctx` does so when it is dropped.
 #![allow(unsafe_code)]
 
-use super::keyspace::{Keyspace, Locate, PeekLocator, SHARDS_MAX};
+use super::keyspace::{Fetch, Keyspace, Locate, PeekLocator, SHARDS_MAX};
 use super::{Db, Shard};
 use crate::base::sync::lock::SpinLock;
 use crate::db::hold::Mode;
@@ -216,7 +216,7 @@ impl<'a> Db<'a> {
             }
         }
         for (site, hash) in &sites[..count] {
-            locator.prefetch_items(*site, *hash);
+            locator.prefetch_items_at(*site, *hash);
         }
         self.lock_set(held);
     }

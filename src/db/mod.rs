@@ -20,7 +20,7 @@ pub mod wheel;
 use crate::table::{Entries, Site, Table};
 use dolmen_slab::{AllocError, BlobId, Handle, Slab};
 pub use item::{Key, NewValue, Type, Value};
-pub use keyspace::{Access, Alone, Keyspace, Locate, Shared};
+pub use keyspace::{Access, Alone, Fetch, Keyspace, Locate, Shared};
 use std::collections::VecDeque;
 pub use view::Db;
 use wheel::Wheel;
@@ -117,11 +117,6 @@ impl keyspace::Locate for Locator<'_> {
     }
 
     #[inline(always)]
-    fn prefetch_items(&self, site: Site, hash: u64) {
-        Locator::prefetch_items(self, site, hash);
-    }
-
-    #[inline(always)]
     fn epoch(&self) -> u64 {
         Locator::epoch(self)
     }
@@ -140,12 +135,6 @@ impl Locator<'_> {
     #[must_use]
     pub fn key_outlined<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
         self.key(bytes)
-    }
-
-    /// Brings the items that may be meant by a hash, from a site of this shard that was made a while ago (of whichever database).
-    #[inline(always)]
-    pub fn prefetch_items(&self, site: Site, hash: u64) {
-        self.table.prefetch_entries_at(self.slab, site, hash);
     }
 }
 
@@ -254,6 +243,12 @@ impl Shard {
     #[inline(always)]
     pub fn prefetch_items(&self, database: usize, hash: u64) {
         self.databases[database].table.prefetch_entries(&self.slab, hash);
+    }
+
+    /// The same from a site of this shard that was made a while ago, in whichever database.
+    #[inline(always)]
+    pub fn prefetch_items_at(&self, site: Site, hash: u64) {
+        site.prefetch_entries(&self.slab, hash);
     }
 
     /// Bytes of all data, tables and wheels, exact.

@@ -15,7 +15,7 @@ use crate::cmd::client::gate;
 use crate::cmd::ctx::{Args, Ctx, Exec, Outcome, Task};
 use crate::cmd::many::{OUT_HIGH_BYTES, SLICED_MIN_ARGS};
 use crate::cmd::spec::{Command, Flags, Located, Locking};
-use crate::db::{Access, Key, Locate};
+use crate::db::{Access, Fetch, Key, Locate};
 use crate::proto::carry::Carry;
 use crate::proto::errors;
 use crate::table::Site;
@@ -88,13 +88,12 @@ impl<'b> Batch<'b> {
 
     /// Has the items of all requests before `until` fetched.
     #[inline(always)]
-    fn fetch(&mut self, until: usize, locator: impl Locate) {
+    fn fetch(&mut self, until: usize, memory: impl Fetch) {
         let until = until.min(self.requests.len());
-        if self.fetched < until {
-            for request in &self.requests[self.fetched..until] {
-                locator.prefetch_items(request.site, request.hash);
-            }
-            self.fetched = until;
+        while self.fetched < until {
+            let request = &self.requests[self.fetched];
+            memory.prefetch_items_at(request.site, request.hash);
+            self.fetched += 1;
         }
     }
 }
@@ -146,55 +145,54 @@ impl<A: Access> Engine<A> {
 
     /// Runs the requests of client `me` in order, until one of them ends the share.
     pub fn run(&mut self, me: u32, batch: &mut Batch<'_>, share: &Share, out: &mut Out) -> End {
-        let mut gate = self.clients.get(me).gate;
+        let requests = batch.share(share);
+        let client = self.clients.get_mut(me);
+        if let Some(row) = requests.last().and_then(|r| r.row) {
+            client.last_command = &row.name;
+        }
+        let (mut gate, database, resp3) = (client.gate, client.database as usize, client.resp3);
         if !A::SHARED && self.keyspace.is_holding() {
             gate |= HOLDS;
         }
-        let requests = batch.share(share);
         self.stats.commands += requests.len() as u64;
-        let mut ctx = self.ctx(me, out);
+        let mut ctx = self.ctx_of(me, database, resp3, out);
         ctx.db.located_at(share.epoch);
-        let mut behind = requests;
-        while !behind.is_empty() {
-            let (dozen, rest) = behind.split_at(AHEAD.min(behind.len()));
-            let before = requests.len() - behind.len();
-            batch.fetch(share.requests.start + before + dozen.len() + AHEAD, A::locator_in(&ctx.db));
-            // Seldom is often enough: what a dozen requests can add is bounded.
-            if before > 0 && ctx.out().queued() > OUT_HIGH_BYTES {
-                return End::Full(before - 1);
-            }
-            for (i, request) in dozen.iter().enumerate() {
-                let argv = &batch.args[request.args as usize..][..request.argc as usize];
-                let Some(row) = request.row.filter(|row| row.takes(argv.len())) else {
-                    refuse(&mut ctx, request.row, argv);
-                    continue;
-                };
+        let mut dozen = 0;
+        for (i, request) in requests.iter().enumerate() {
+            if i == dozen {
+                dozen += AHEAD;
+                batch.fetch(share.requests.start + dozen + AHEAD, A::fetch(&ctx.db));
                 if A::SHARED {
-                    lock(&mut ctx, row, argv, request.hash);
+                    ctx.db.unlock();
                 }
-                let reasons = if A::SHARED && ctx.db.is_holding() { gate | HOLDS } else { gate };
-                if reasons != 0 {
-                    match look_twice(&mut ctx, row, argv, reasons) {
-                        Verdict::Run => {}
-                        Verdict::Refused => continue,
-                        Verdict::Wait => return End::Held(before + i),
-                    }
-                }
-                ctx.hash = request.hash;
-                ctx.site = request.site;
-                let outcome = (row.run.run)(&mut ctx, argv);
-                apply_effects(&mut ctx);
-                if outcome != Outcome::Done {
-                    return broken_off(&mut ctx, row, outcome, before + i);
+                // Seldom is often enough: what a dozen requests can add is bounded.
+                if i > 0 && ctx.out().queued() > OUT_HIGH_BYTES {
+                    return End::Full(i - 1);
                 }
             }
-            behind = rest;
+            let argv = &batch.args[request.args as usize..][..request.argc as usize];
+            let Some(row) = request.row.filter(|row| row.takes(argv.len())) else {
+                refuse(&mut ctx, request.row, argv);
+                continue;
+            };
             if A::SHARED {
-                ctx.db.unlock();
+                lock(&mut ctx, row, argv, request.hash);
             }
-        }
-        if let Some(row) = requests.last().and_then(|r| r.row) {
-            ctx.client().last_command = &row.name;
+            let reasons = if A::SHARED && ctx.db.is_holding() { gate | HOLDS } else { gate };
+            if reasons != 0 {
+                match look_twice(&mut ctx, row, argv, reasons) {
+                    Verdict::Run => {}
+                    Verdict::Refused => continue,
+                    Verdict::Wait => return End::Held(i),
+                }
+            }
+            ctx.hash = request.hash;
+            ctx.site = request.site;
+            let outcome = (row.run.run)(&mut ctx, argv);
+            apply_effects(&mut ctx);
+            if outcome != Outcome::Done {
+                return broken_off(&mut ctx, row, outcome, i);
+            }
         }
         End::All
     }
@@ -361,10 +359,20 @@ fn must_wait(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>) -> 
         let touches = writes || row.flags.contains(Flags::READONLY);
         return touches && ctx.db.is_anything_held(writes);
     }
-    row.keys.positions(args.len()).any(|i| {
-        let hash = ctx.key(args[i]).hash;
+    keys_of(row, args).any(|key| {
+        let hash = ctx.key(key).hash;
         ctx.db.is_held(hash, writes)
     })
+}
+
+/// The keys that the arguments of a command name.
+fn keys_of<'k>(row: &'static Command<Exec>, args: Args<'k>) -> impl Iterator<Item = &'k [u8]> {
+    let positions = |spec: &crate::cmd::spec::KeySpec| match spec.locate(args) {
+        Located::At { first, last, step } => (first..last + 1).step_by(step),
+        // It names no key here, or is refused for its form.
+        Located::Absent | Located::Invalid => (0..0).step_by(1),
+    };
+    row.key_specs.iter().flat_map(positions).map(|at| args[at])
 }
 
 /// Locks the shards that a command needs as a whole.
@@ -381,16 +389,7 @@ fn lock_otherwise(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>
     match row.locking {
         Locking::None => ctx.db.lock_none(),
         Locking::All => ctx.db.lock_all(),
-        Locking::One | Locking::Many => ctx.db.lock_keys(
-            row.key_specs
-                .iter()
-                .flat_map(|spec| match spec.locate(args) {
-                    Located::At { first, last, step } => (first..last + 1).step_by(step),
-                    // It names no key here, or is refused for its form.
-                    Located::Absent | Located::Invalid => (0..0).step_by(1),
-                })
-                .map(|at| args[at]),
-        ),
+        Locking::One | Locking::Many => ctx.db.lock_keys(keys_of(row, args)),
     }
 }
 

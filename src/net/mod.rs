@@ -7,7 +7,7 @@
 //! ```text
 //! opened ─ (data | sink, sunk | sent | hung_up)* ─ closed
 //!
-//! batch                             is `data` of several connections, one for each
+//! batch                             is as `data` of several connections, of each once
 //! after Flow::Pause                 no data, sink, sunk until `resume`
 //! after Flow::Finish, Flow::Abort   no data, sink, sunk, hung_up; `out` is `None`
 //! more than `out_high_bytes` queued no data, sink, sunk until less than `out_low_bytes` are
@@ -106,9 +106,10 @@ pub struct Input {
     end: u32,
 }
 impl Input {
-    /// `None`: bytes beyond 4 GiB, which no backend receives at once.
+    /// The bytes from `start` to `end`. `None`: they lie beyond 4 GiB, which no backend receives at once.
     #[inline]
-    fn new(conn: ConnId, start: usize, end: usize) -> Option<Input> {
+    #[must_use]
+    pub fn new(conn: ConnId, start: usize, end: usize) -> Option<Input> {
         Some(Input { conn, start: u32::try_from(start).ok()?, end: u32::try_from(end).ok()? })
     }
 

@@ -15,7 +15,6 @@
 mod parse;
 
 use crate::base::out::Out;
-use crate::cmd::client::gate;
 use crate::cmd::ctx::{Budget, Task};
 use crate::db::{Access, Locate};
 use crate::exec::{Batch, End, Engine, Request};
@@ -25,7 +24,7 @@ use crate::proto::resp::{Limits, ProtocolError};
 use bumpalo::Bump;
 use dolmen_slab::BlobId;
 use parse::Stop;
-pub use parse::{Lot, Parsed};
+pub use parse::{Lot, Parsed, Reader};
 
 /// A value longer than this is received in place: it is too long for any item, and for a receive window.
 const SINK_MIN_BYTES: usize = 16 * 1024;
@@ -145,37 +144,37 @@ impl Session {
         flow
     }
 
-    /// Bytes arrived, and others' will be parsed before they are handled: parses the first batch, to be run by `run_ahead`. `None`: they go
-    /// the way of `data`, as they end a request that was cut.
+    /// Bytes arrived, and others' will be parsed before they are handled: parses the first batch, to be run by `Engine::run` and then told of
+    /// by `after_ahead` (unless all went well and there is nothing else in the window). `None`: they go the way of `data`, as they end a
+    /// request that was cut.
     #[inline]
     pub fn parse_ahead<'a: 'b, 'b, A: Access>(
         &self,
         engine: &Engine<A>,
-        me: u32,
+        reader: Reader,
         bytes: &'b [u8],
         lot: &mut Lot<'a, 'b>,
     ) -> Option<Parsed> {
         debug_assert!(matches!(self.state, State::Ready), "input comes only to a session that is ready");
-        self.carry.is_empty().then(|| parse::window(engine, me, bytes, 0, lot))
+        self.carry.is_empty().then(|| parse::window(engine, reader, bytes, 0, lot))
     }
 
-    /// Handles the bytes that `parse_ahead` has looked at. All are consumed.
-    #[inline]
+    /// What `parse_ahead` found in the bytes has run, as far as `end` says: handles what is left of them.
     #[expect(clippy::too_many_arguments, reason = "those of `data`, and what was made of the bytes")]
-    pub fn run_ahead<A: Access>(
+    pub fn after_ahead<A: Access>(
         &mut self,
         engine: &mut Engine<A>,
         me: u32,
         arena: &Bump,
         bytes: &[u8],
-        parsed: Parsed,
-        batch: &mut Batch<'_>,
+        (parsed, end): (Parsed, End),
+        batch: &Batch<'_>,
         out: &mut Out,
     ) -> Flow {
-        let end = parsed.end;
-        let flow = match self.run(engine, me, bytes, 0, parsed, batch, out) {
+        let at = parsed.end;
+        let flow = match self.after_run(engine, me, bytes, 0, (parsed, end), batch, out) {
             Some(flow) => flow,
-            None => self.consume(engine, me, arena, &bytes[end..], out),
+            None => self.consume(engine, me, arena, &bytes[at..], out),
         };
         if flow == Flow::Read && !self.carry.is_empty() {
             return self.after_cut(engine, me);
@@ -191,10 +190,7 @@ impl Session {
     }
 
     fn limits<A: Access>(engine: &Engine<A>, me: u32) -> Limits {
-        Limits {
-            max_bulk_bytes: engine.config.proto_max_bulk_bytes,
-            authenticated: engine.clients.get(me).gate & gate::UNAUTHENTICATED == 0,
-        }
+        Reader::of(engine.clients.get(me)).limits(engine)
     }
 
     fn consume<A: Access>(
@@ -225,40 +221,36 @@ impl Session {
             }
             let start = at;
             let mut lot = Lot::of_window(arena, bytes.len() - at);
-            let parsed = parse::window(engine, me, bytes, at, &mut lot);
+            let parsed = parse::window(engine, Reader::of(engine.clients.get(me)), bytes, at, &mut lot);
             at = parsed.end;
-            if let Some(flow) = self.run(engine, me, bytes, start, parsed, &mut lot.batch(), out) {
+            let mut batch = lot.batch();
+            let end = engine.run(me, &mut batch, &parsed.share, out);
+            if let Some(flow) = self.after_run(engine, me, bytes, start, (parsed, end), &batch, out) {
                 return flow;
             }
         }
     }
 
-    /// Runs what was parsed of a window from `start` on. `Some`: the window is not read on.
+    /// What was parsed of a window from `start` on has run, as far as `end` says. `Some`: the window is not read on.
     #[inline]
     #[expect(
         clippy::too_many_arguments,
         reason = "what the window and its batch are; bundling them would only hide it"
     )]
-    fn run<A: Access>(
+    fn after_run<A: Access>(
         &mut self,
         engine: &mut Engine<A>,
         me: u32,
         bytes: &[u8],
         start: usize,
-        parsed: Parsed,
-        batch: &mut Batch<'_>,
+        (parsed, end): (Parsed, End),
+        batch: &Batch<'_>,
         out: &mut Out,
     ) -> Option<Flow> {
-        if !parsed.share.requests.is_empty() {
-            match engine.run(me, batch, &parsed.share, out) {
-                End::All => {}
-                end => {
-                    let requests = batch.share(&parsed.share);
-                    if let Some(flow) = self.after_batch(engine, end, start, requests, bytes) {
-                        return Some(flow);
-                    }
-                }
-            }
+        if !matches!(end, End::All)
+            && let Some(flow) = self.after_batch(engine, end, start, batch.share(&parsed.share), bytes)
+        {
+            return Some(flow);
         }
         match parsed.stop {
             Stop::WindowEmpty => Some(Flow::Read),

@@ -1,6 +1,6 @@
 //! A window's requests become a batch, or a share of one: parsed, joined to their commands, and their keys' buckets on the way to the cache.
 
-use super::Session;
+use crate::cmd::client::{Client, gate};
 use crate::cmd::ctx::Exec;
 use crate::cmd::spec::{Command, Flags};
 use crate::db::{Access, Locate};
@@ -62,21 +62,46 @@ impl<'a: 'b, 'b> Lot<'a, 'b> {
     }
 }
 
+/// What parsing needs to know of a client.
+#[derive(Clone, Copy)]
+pub struct Reader {
+    database: u32,
+    authenticated: bool,
+}
+
+impl Reader {
+    #[inline]
+    #[must_use]
+    pub fn of(client: &Client) -> Reader {
+        Reader { database: client.database, authenticated: client.gate & gate::UNAUTHENTICATED == 0 }
+    }
+
+    #[inline]
+    pub(super) fn limits<A>(self, engine: &Engine<A>) -> Limits {
+        Limits { max_bulk_bytes: engine.config.proto_max_bulk_bytes, authenticated: self.authenticated }
+    }
+}
+
 /// The parsed part of a window.
 pub struct Parsed {
-    pub(super) share: Share,
+    pub share: Share,
     /// Where it ends.
     pub(super) end: usize,
     pub(super) stop: Stop,
 }
 
 impl Parsed {
-    /// Its requests.
-    #[expect(clippy::len_without_is_empty, reason = "how many is all that is asked")]
+    /// A whole window of `bytes` bytes.
+    #[must_use]
+    pub fn all(share: Share, bytes: usize) -> Parsed {
+        Parsed { share, end: bytes, stop: Stop::WindowEmpty }
+    }
+
+    /// It is the whole window.
     #[inline]
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.share.requests.len()
+    pub fn is_all(&self) -> bool {
+        matches!(self.stop, Stop::WindowEmpty)
     }
 }
 
@@ -92,13 +117,13 @@ pub(super) enum Stop {
 #[inline(never)]
 pub(super) fn window<'a: 'b, 'b, A: Access>(
     engine: &Engine<A>,
-    me: u32,
+    reader: Reader,
     bytes: &'b [u8],
     from: usize,
     lot: &mut Lot<'a, 'b>,
 ) -> Parsed {
-    let limits = Session::limits(engine, me);
-    let locator = engine.keyspace.locator(engine.clients.get(me).database as usize);
+    let limits = reader.limits(engine);
+    let locator = engine.keyspace.locator(reader.database as usize);
     let begin = lot.requests.len();
     let mut end = from;
     if let Some((row, opening)) = lot.habit {

@@ -23,6 +23,14 @@ impl Site {
     pub fn is_none(self) -> bool {
         self.0.is_null()
     }
+
+    /// Fetches the entries here that may have this hash. For when the site's line has had its time.
+    #[inline(always)]
+    pub fn prefetch_entries(self, slab: &Slab, hash: u64) {
+        if !self.is_none() {
+            raw::prefetch_matches(slab, self.0, top(hash));
+        }
+    }
 }
 
 impl Table {
@@ -56,14 +64,6 @@ impl Table {
                 Site(line)
             }
             None => Site::NONE,
-        }
-    }
-
-    /// Fetches the entries at a site that may have this hash. For when `site` has had its time.
-    #[inline(always)]
-    pub fn prefetch_entries_at(&self, slab: &Slab, site: Site, hash: u64) {
-        if !site.is_none() {
-            raw::prefetch_matches(slab, site.0, top(hash));
         }
     }
 

@@ -4,14 +4,16 @@
 //! ```text
 //! 1  parse   the first batch of every window, into one lot: hash, site, bucket fetched
 //! 2  fetch   the items of the dozen requests that follow, whosever they are (`exec::Batch`)
-//! 3  run     connection by connection, in order: its share of the lot, then what else its window holds (`Session::run_ahead`)
+//! 3  run     connection by connection, in order: its share of the lot, then what else its window holds (`Session::after_ahead`)
 //! ```
 //! 1 is done for as many windows as `ROUND_REQUESTS` allows, then 2 and 3 go through these hand in hand.
-use super::state::{DISPATCH_MAX_NS, State};
+use super::state::{ACCOUNT_MIN_BYTES, DISPATCH_MAX_NS, State};
 use crate::base::clock::Stopwatch;
+use crate::base::out::Out;
 use crate::db::Access;
+use crate::exec::{Batch, End, Share};
 use crate::net::{Answers, Flow, Input};
-use crate::session::{Lot, Parsed};
+use crate::session::{Lot, Parsed, Reader};
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
@@ -21,6 +23,16 @@ const ROUND_REQUESTS: usize = 512;
 const BATCH_MAX_NS: u64 = 100_000;
 /// Requests between two looks at the clock for that.
 const BATCH_LOOK: usize = 32;
+
+/// What became of an input in phase 1.
+enum Window {
+    /// All of it is parsed, and nothing else is to be done than to run it.
+    Whole(Share),
+    /// There is more in it, or its session has something to look after.
+    Part(Parsed),
+    /// It ends a request that was cut.
+    Unparsed,
+}
 
 /// How long a batch may go on.
 struct Limit {
@@ -75,35 +87,81 @@ impl<A: Access> State<A> {
             if lot.requests() >= ROUND_REQUESTS {
                 break;
             }
-            windows.push(self.parse_ahead(input, bytes, &mut lot));
+            windows.push(self.parse_ahead(input, bytes, &mut lot, limit));
         }
         let count = windows.len();
         let mut batch = lot.batch();
-        for (input, parsed) in inputs.iter().zip(windows) {
-            answers.answer(input.conn, |out| {
-                let bytes = input.of(bytes);
-                let Some(slot) = self.sessions.get_mut(input.conn.index) else { return Flow::Abort };
-                let requests = parsed.as_ref().map_or(BATCH_LOOK, Parsed::len);
-                let flow = match parsed {
-                    _ if limit.is_over(&self.watch, requests) => slot.session.postpone(bytes),
-                    Some(parsed) => {
-                        let (engine, me) = (&mut self.engine, input.conn.index);
-                        slot.session.run_ahead(engine, me, arena, bytes, parsed, &mut batch, out)
-                    }
-                    None => slot.session.data(&mut self.engine, input.conn.index, arena, bytes, out),
-                };
-                if slot.is_quiet(flow, out) { flow } else { self.after_input(input.conn, flow, out) }
-            });
+        for (input, window) in inputs.iter().zip(windows) {
+            answers.answer(input.conn, |out| self.run_window(input, bytes, window, limit, arena, &mut batch, out));
         }
         count
     }
 
+    /// Phase 1 for one input.
     #[inline]
-    fn parse_ahead<'a: 'b, 'b>(&mut self, input: &Input, bytes: &'b [u8], lot: &mut Lot<'a, 'b>) -> Option<Parsed> {
-        let slot = self.sessions.get_mut(input.conn.index)?;
-        let engine = &mut self.engine;
+    fn parse_ahead<'a: 'b, 'b>(
+        &mut self,
+        input: &Input,
+        bytes: &'b [u8],
+        lot: &mut Lot<'a, 'b>,
+        limit: &Limit,
+    ) -> Window {
+        let (engine, me) = (&mut self.engine, input.conn.index);
         engine.stats.input_bytes += input.len() as u64;
-        engine.clients.get_mut(input.conn.index).last_input_unix_ms = engine.clock.unix_ms();
-        slot.session.parse_ahead(engine, input.conn.index, input.of(bytes), lot)
+        let client = engine.clients.get_mut(me);
+        client.last_input_unix_ms = engine.clock.unix_ms();
+        let reader = Reader::of(client);
+        match self.sessions.get(me) {
+            Some(slot) if !limit.late => match slot.session.parse_ahead(engine, reader, input.of(bytes), lot) {
+                Some(parsed) if parsed.is_all() && !slot.accounted => Window::Whole(parsed.share),
+                Some(parsed) => Window::Part(parsed),
+                None => Window::Unparsed,
+            },
+            _ => Window::Unparsed,
+        }
+    }
+
+    /// Phase 3 for one input.
+    #[inline]
+    #[expect(clippy::too_many_arguments, reason = "what the round and its input are; bundling them would only hide it")]
+    fn run_window(
+        &mut self,
+        input: &Input,
+        bytes: &[u8],
+        window: Window,
+        limit: &mut Limit,
+        arena: &Bump,
+        batch: &mut Batch<'_>,
+        out: &mut Out,
+    ) -> Flow {
+        let (me, bytes) = (input.conn.index, input.of(bytes));
+        let requests = match &window {
+            Window::Whole(share) => share.requests.len(),
+            Window::Part(parsed) => parsed.share.requests.len(),
+            Window::Unparsed => BATCH_LOOK,
+        };
+        if limit.is_over(&self.watch, requests) {
+            let Some(slot) = self.sessions.get_mut(me) else { return Flow::Abort };
+            let flow = slot.session.postpone(bytes);
+            return self.after_input(input.conn, flow, out);
+        }
+        let parsed = match window {
+            Window::Whole(share) => match self.engine.run(me, batch, &share, out) {
+                // The common case: the session is not even looked at.
+                End::All if out.queued() < ACCOUNT_MIN_BYTES => return Flow::Read,
+                end => Some((Parsed::all(share, bytes.len()), end)),
+            },
+            Window::Part(parsed) => {
+                let end = self.engine.run(me, batch, &parsed.share, out);
+                Some((parsed, end))
+            }
+            Window::Unparsed => None,
+        };
+        let Some(slot) = self.sessions.get_mut(me) else { return Flow::Abort };
+        let flow = match parsed {
+            Some(parsed) => slot.session.after_ahead(&mut self.engine, me, arena, bytes, parsed, batch, out),
+            None => slot.session.data(&mut self.engine, me, arena, bytes, out),
+        };
+        if slot.is_quiet(flow, out) { flow } else { self.after_input(input.conn, flow, out) }
     }
 }

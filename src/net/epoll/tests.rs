@@ -536,3 +536,33 @@ fn a_backend_can_be_given_to_a_thread() {
     is_send::<Epoll>();
     is_send::<Doorbell>();
 }
+
+/// What does not fit the room for collecting comes in several batches; a large input comes by itself.
+#[test]
+fn batches_are_bounded() {
+    let mut rig = Rig::new(tcp_world());
+    let clients: Vec<(usize, ConnId)> = (0..60).map(|_| rig.client()).collect();
+    let small = |stream: &mut Vec<u8>| frame(ECHO, COLLECT_MAX_BYTES - 100, stream);
+    let large = |stream: &mut Vec<u8>| frame(ECHO, COLLECT_MAX_BYTES, stream);
+    let mut streams: Vec<Vec<u8>> = vec![Vec::new(); clients.len()];
+    rig.until("a full batch", |rig| {
+        for ((client, _), stream) in clients.iter().zip(&mut streams) {
+            let from = stream.len();
+            if client % 10 == 0 {
+                large(stream)
+            } else {
+                small(stream)
+            }
+            rig.world.send(*client, &stream[from..]);
+        }
+        rig.world.step();
+        rig.turn();
+        rig.tester.batches.iter().any(|(_, bytes)| *bytes > COLLECTED_BYTES)
+    });
+    for ((client, _), stream) in clients.iter().zip(&streams) {
+        rig.receives(*client, &expected(stream));
+    }
+    for (inputs, bytes) in &rig.tester.batches {
+        assert!(*inputs > 1 && *bytes < COLLECTED_BYTES + COLLECT_MAX_BYTES, "{inputs} inputs of {bytes} bytes");
+    }
+}

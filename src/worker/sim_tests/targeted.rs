@@ -4,6 +4,7 @@ use crate::cmd::many::OUT_HIGH_BYTES;
 use crate::config::{Config, OutputLimit};
 use crate::net::sim::{ClientId, ClientState, Faults};
 use crate::proto::errors;
+use std::collections::HashMap;
 use std::time::Duration;
 
 impl Rig {
@@ -483,4 +484,107 @@ fn a_password_is_asked_for_wherever_the_window_cuts() {
         rig.send(client, &stream[cut..]);
         rig.expect(client, b"-NOAUTH Authentication required.\r\n+OK\r\n+OK\r\n");
     }
+}
+
+/// Requests of many clients that come in one batch are answered as if each client's ran when those before it had, though all were parsed
+/// and located before the first of them: tables grow meanwhile, databases are flushed and changed.
+#[test]
+fn a_batch_of_clients_runs_in_order() {
+    const CLIENTS: usize = 60;
+    let mut rig = rig();
+    let clients: Vec<ClientId> = (0..CLIENTS).map(|_| rig.connect()).collect();
+    let mut databases = [HashMap::<String, String>::new(), HashMap::new()];
+    let mut selected = [0; CLIENTS];
+    let name = |n: usize| format!("key:{n}");
+    for round in 0..30 {
+        // (Whoever stands in a queue of the simulation without need would be first.)
+        rig.rest();
+        let mut wants = Vec::new();
+        for (i, &client) in clients.iter().enumerate() {
+            let mut window = Vec::new();
+            let mut want = Vec::new();
+            for step in 0..1 + (i + round) % 18 {
+                let n = round * 100 + (i * 31 + step * 7) % 150;
+                let keys = &mut databases[selected[i]];
+                match (i + step * 5 + round) % 16 {
+                    0 if step % 4 == 0 => {
+                        selected[i] = 1 - selected[i];
+                        window.extend(request(&[b"SELECT", selected[i].to_string().as_bytes()]));
+                        want.extend(b"+OK\r\n");
+                    }
+                    1 if i == 20 => {
+                        keys.clear();
+                        window.extend(request(&[b"FLUSHDB", b"ASYNC"]));
+                        want.extend(b"+OK\r\n");
+                    }
+                    2..7 => {
+                        let value = format!("{i}.{step}");
+                        window.extend(request(&[b"SET", name(n).as_bytes(), value.as_bytes()]));
+                        keys.insert(name(n), value);
+                        want.extend(b"+OK\r\n");
+                    }
+                    7 => {
+                        let gone = keys.remove(&name(n)).is_some();
+                        window.extend(request(&[b"DEL", name(n).as_bytes()]));
+                        want.extend(format!(":{}\r\n", u8::from(gone)).bytes());
+                    }
+                    8 => {
+                        window.extend(request(&[b"DBSIZE"]));
+                        want.extend(format!(":{}\r\n", keys.len()).bytes());
+                    }
+                    _ => {
+                        window.extend(request(&[b"GET", name(n).as_bytes()]));
+                        want.extend(keys.get(&name(n)).map_or(b"$-1\r\n".to_vec(), |value| bulk(value.as_bytes())));
+                    }
+                }
+            }
+            rig.send(client, &window);
+            wants.push(want);
+        }
+        rig.turn();
+        assert_eq!(rig.worker.state.ready_len(), 0, "all had their time");
+        for (&client, want) in clients.iter().zip(&wants) {
+            rig.expect(client, want);
+        }
+    }
+}
+
+/// What is left of a batch when the turn's time is used up waits for the next, in its client's order, and keeps nobody from being closed.
+#[test]
+fn a_batch_ends_when_its_time_is_up() {
+    let mut rig = rig();
+    let clients: Vec<ClientId> = (0..200).map(|_| rig.connect()).collect();
+    let window: Vec<u8> = (0..16).flat_map(|_| request(&[b"INCR", b"n"])).collect();
+    for &client in &clients {
+        rig.send(client, &window);
+        rig.send(client, &request(&[b"PING", b"half"])[..12]);
+    }
+    rig.turn();
+    assert!(rig.worker.state.ready_len() > 0, "nobody waits");
+    let waiting = rig.worker.state.waiting_len();
+    assert!(waiting < 200, "some were served");
+    assert!(rig.worker.engine().stats.clients_bytes > 0, "what waits counts");
+    let (gone, clients) = clients.split_last().unwrap();
+    rig.sim().disconnect(*gone);
+    let mut values = Vec::new();
+    for &client in clients {
+        rig.send(client, &request(&[b"PING", b"half"])[12..]);
+        let mut got = Vec::new();
+        rig.until("the replies", |rig| {
+            got.extend(rig.sim().received(client));
+            got.ends_with(b"$4\r\nhalf\r\n")
+        });
+        let text = String::from_utf8(got).unwrap();
+        let own: Vec<u32> = text.lines().filter_map(|line| line.strip_prefix(':')?.parse().ok()).collect();
+        assert!(own.len() == 16 && own.is_sorted(), "{text}");
+        values.extend(own);
+    }
+    values.sort_unstable();
+    values.dedup();
+    assert_eq!(values.len(), 199 * 16, "each request ran once");
+    assert_eq!(rig.worker.engine().stats.clients_bytes, 0);
+    for &client in clients {
+        rig.sim().disconnect(client);
+    }
+    rig.assert_clean("after a batch that was too long");
 }
