@@ -275,6 +275,21 @@ impl Blobs {
         }
     }
 
+    /// Puts bytes at a place, which may reach or lie beyond the end: zeros fill what is between. All or nothing.
+    pub(crate) fn write(&mut self, id: BlobId, offset: usize, bytes: &[u8]) -> Result<(), AllocError> {
+        let len = self.len(id);
+        let inside = usize::try_from(len.saturating_sub(offset as u64)).unwrap_or(usize::MAX).min(bytes.len());
+        let (over, behind) = bytes.split_at(inside);
+        let hole = (offset as u64).saturating_sub(len);
+        // What is overwritten comes last, as only what was appended can be taken back.
+        let mut done = if behind.is_empty() { Ok(()) } else { self.append_zeros(id, hole) };
+        done = done.and_then(|()| self.append(id, behind)).and_then(|()| self.write_at(id, if over.is_empty() { 0 } else { offset }, over));
+        if done.is_err() {
+            self.truncate(id, len);
+        }
+        done
+    }
+
     /// A blob of the same bytes that shares the memory until one of them is written.
     pub(crate) fn duplicate(&mut self, id: BlobId) -> Result<BlobId, AllocError> {
         let copy = self.create(0)?;

@@ -225,6 +225,15 @@ impl Slab {
         self.blobs.append(id, bytes)
     }
 
+    /// Puts bytes at a place that may reach or lie beyond the end; zeros fill what is between ([`Slab::blob_append_zeros`]). What a
+    /// [`BlobRef`] can see is copied first.
+    ///
+    /// # Errors
+    /// When memory cannot be had; the blob is as it was.
+    pub fn blob_write(&mut self, id: BlobId, offset: usize, bytes: &[u8]) -> Result<(), AllocError> {
+        self.blobs.write(id, offset, bytes)
+    }
+
     /// Appends zeros, all or none. Costs 256 KiB of memory and time for that at most, as whole segments of zeros share theirs until they
     /// are written.
     ///

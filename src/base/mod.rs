@@ -9,6 +9,7 @@ pub mod hash;
 pub mod heap;
 pub mod indexed;
 pub mod int;
+pub mod lcs;
 pub mod log;
 pub mod out;
 pub mod quote;

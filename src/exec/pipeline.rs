@@ -170,7 +170,7 @@ impl Engine {
         let row = carry.arg(0).and_then(|name| self.commands.find(name));
         let argc = carry.arg_counts().0;
         if let Some(row) = row
-            && let Some(sliced) = &row.run.sliced
+            && (row.run.sliced.is_some() || row.run.whole.is_some())
             && argc > SLICED_MIN_ARGS
             && row.takes(argc)
             && self.clients.get(me).gate == 0
@@ -178,7 +178,12 @@ impl Engine {
             self.stats.commands += 1;
             let mut ctx = self.ctx(me, out);
             ctx.client().last_command = &row.name;
-            crate::cmd::many::suspend(&mut ctx, std::mem::take(carry), sliced);
+            let request = std::mem::take(carry);
+            match (row.run.sliced, row.run.whole) {
+                (Some(sliced), _) => crate::cmd::many::suspend(&mut ctx, request, sliced),
+                (None, Some(suspend)) => suspend(&mut ctx, request),
+                (None, None) => unreachable!("one of them was there"),
+            };
             return match ctx.task.take() {
                 Some(task) => {
                     ctx.stats.suspended += 1;
@@ -224,10 +229,10 @@ impl Engine {
             }
             Some(row) => match if gate == 0 { Verdict::Run } else { look_twice(&mut ctx, row, args, gate) } {
                 Verdict::Run => {
-                    (row.run.run)(&mut ctx, args);
+                    let outcome = (row.run.run)(&mut ctx, args);
                     apply_effects(&mut ctx);
                     ctx.client().last_command = &row.name;
-                    End::All
+                    if outcome == Outcome::Done { End::All } else { broken_off(&mut ctx, row, outcome, 0) }
                 }
                 Verdict::Refused => End::All,
                 Verdict::Wait => {

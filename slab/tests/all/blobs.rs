@@ -455,6 +455,7 @@ enum Sharing {
     Append { blob: usize, bytes: usize },
     Zeros { blob: usize, bytes: usize },
     WriteAt { blob: usize, offset: usize, bytes: usize },
+    Write { blob: usize, offset: usize, bytes: usize },
     Duplicate { blob: usize },
     Ref { blob: usize },
     DropRef { index: usize },
@@ -469,6 +470,7 @@ fn sharing() -> impl Strategy<Value = Vec<Sharing>> {
             4 => (any_index, bytes.clone()).prop_map(|(blob, bytes)| Sharing::Append { blob, bytes }),
             4 => (any_index, bytes.clone()).prop_map(|(blob, bytes)| Sharing::Zeros { blob, bytes }),
             4 => (any_index, any_index, bytes).prop_map(|(blob, offset, bytes)| Sharing::WriteAt { blob, offset, bytes }),
+            4 => (any_index, 0..2000usize, 0..600_000usize).prop_map(|(blob, offset, bytes)| Sharing::Write { blob, offset, bytes }),
             2 => any_index.prop_map(|blob| Sharing::Duplicate { blob }),
             2 => any_index.prop_map(|blob| Sharing::Ref { blob }),
             1 => any_index.prop_map(|index| Sharing::DropRef { index }),
@@ -513,6 +515,17 @@ proptest! {
                     let bytes = noise(step as u64 + 1, bytes.min(expected.len() - offset));
                     slab.blob_write_at(*id, offset, &bytes).unwrap();
                     expected[offset..offset + bytes.len()].copy_from_slice(&bytes);
+                }
+                Sharing::Write { blob, offset, bytes } => {
+                    let (id, expected) = &mut blobs[blob % count];
+                    // Up to twice the length.
+                    let offset = (expected.len() + 1000) * offset / 1000;
+                    let bytes = noise(step as u64 + 1, bytes);
+                    slab.blob_write(*id, offset, &bytes).unwrap();
+                    if !bytes.is_empty() {
+                        expected.resize(expected.len().max(offset + bytes.len()), 0);
+                        expected[offset..offset + bytes.len()].copy_from_slice(&bytes);
+                    }
                 }
                 Sharing::Duplicate { blob } => {
                     let (id, expected) = &blobs[blob % count];
