@@ -283,7 +283,9 @@ impl Blobs {
         let hole = (offset as u64).saturating_sub(len);
         // What is overwritten comes last, as only what was appended can be taken back.
         let mut done = if behind.is_empty() { Ok(()) } else { self.append_zeros(id, hole) };
-        done = done.and_then(|()| self.append(id, behind)).and_then(|()| self.write_at(id, if over.is_empty() { 0 } else { offset }, over));
+        done = done
+            .and_then(|()| self.append(id, behind))
+            .and_then(|()| self.write_at(id, if over.is_empty() { 0 } else { offset }, over));
         if done.is_err() {
             self.truncate(id, len);
         }

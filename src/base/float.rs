@@ -67,14 +67,17 @@ pub fn write_17(buf: &mut [u8; MAX_BYTES], value: f64) -> &[u8] {
     let count = digits[..count].iter().rposition(|&digit| digit != b'0').map_or(1, |last| last + 1);
     let digits = &digits[..count];
     let sign: &[u8] = if value < 0.0 { b"-" } else { b"" };
-    if exponent < -4 || exponent >= PLACES {
+    if !(-4..PLACES).contains(&exponent) {
         let (first, fraction) = digits.split_at(1);
         let point: &[u8] = if fraction.is_empty() { b"" } else { b"." };
         let mark: &[u8] = if exponent < 0 { b"e-" } else { b"e+" };
         // At least two digits.
         let zero: &[u8] = if exponent.abs() < 10 { b"0" } else { b"" };
         let mut power = [0; 20];
-        return put(buf, &[sign, first, point, fraction, mark, zero, int::write_u64(&mut power, exponent.unsigned_abs())]);
+        return put(
+            buf,
+            &[sign, first, point, fraction, mark, zero, int::write_u64(&mut power, exponent.unsigned_abs())],
+        );
     }
     let before = usize::try_from(exponent + 1).unwrap_or(0);
     if exponent < 0 {
@@ -219,8 +222,8 @@ mod tests {
             (5e-324, "4.9406564584124654e-324"),
             (f64::MAX, "1.7976931348623157e+308"),
             // 18 digits, the last of them a 5: to even.
-            (1.00000762939453125, "1.0000076293945312"),
-            (1.00002288818359375, "1.0000228881835938"),
+            (131_073.0 / 131_072.0, "1.0000076293945312"),
+            (131_075.0 / 131_072.0, "1.0000228881835938"),
             (-0.0, "-0"),
             (f64::NEG_INFINITY, "-inf"),
         ] {

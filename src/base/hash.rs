@@ -36,8 +36,9 @@ impl Digest {
 
 fn hexadecimal(value: u64) -> [u8; DIGEST_BYTES] {
     let mut digits = [0; DIGEST_BYTES];
-    for (digit, shift) in digits.iter_mut().zip((0..64).step_by(4).rev()) {
-        *digit = b"0123456789abcdef"[(value >> shift) as usize & 15];
+    for (pair, byte) in digits.chunks_mut(2).zip(value.to_be_bytes()) {
+        const HEX: [u8; 16] = *b"0123456789abcdef";
+        pair.copy_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
     }
     digits
 }

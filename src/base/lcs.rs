@@ -1,8 +1,8 @@
 //! The longest common subsequence of two byte strings, in steps.
 //!
 //! The table of dynamic programming is computed a row (a byte of `a`) at a time, 64 columns (bytes of `b`) a word, by the additions of
-//! Crochemore, Iliopoulos, Pinzon and Reid (2001): bit `j` of a row is 0 where the length grows from column `j` to `j + 1`. That one bit
-//! is also all that the way back through the table asks for, so the table takes one bit a cell; without the way back, one row.
+//! Crochemore, Iliopoulos, Pinzon and Reid (2001): bit `j` of a row is set where the length grows from column `j` to `j + 1` (theirs
+//! are the complements; a row without growth is zeros, which cost nothing to make). That one bit is also all that the way back through the table asks for, so the table takes one bit a cell; without the way back, one row.
 //!
 //! Which of several longest ones it is, and how it falls into matches, is as Redis's LCS has it.
 
@@ -58,6 +58,8 @@ pub enum Wanted {
 const UNIT: usize = 4096;
 
 enum Phase {
+    /// Finds out which bytes there are in `a`, from the byte `.0` on.
+    Letters(usize),
     /// Finds out where in `b` which byte stands, from a column on.
     Columns(usize),
     Rows,
@@ -72,7 +74,9 @@ pub struct Lcs {
     b: Text,
     wanted: Wanted,
     phase: Phase,
-    /// By byte: the columns where it stands in `b`, as bits; empty if nowhere.
+    /// Bytes that `a` has.
+    letters: [bool; 256],
+    /// By byte of `a`: the columns where it stands in `b`, as bits; empty if nowhere.
     columns: Box<[Vec<u64>; 256]>,
     /// The present row, and as far as it has come: which one it is, the next word, the carry of the addition.
     row: Vec<u64>,
@@ -96,9 +100,10 @@ impl Lcs {
             a,
             b,
             wanted,
-            phase: Phase::Columns(0),
+            phase: Phase::Letters(0),
+            letters: [false; 256],
             columns: Box::new([const { Vec::new() }; 256]),
-            row: vec![u64::MAX; words],
+            row: vec![0; words],
             i: 0,
             word: 0,
             carry: false,
@@ -114,6 +119,7 @@ impl Lcs {
     pub fn step(&mut self, mut is_spent: impl FnMut() -> bool) -> bool {
         loop {
             match self.phase {
+                Phase::Letters(from) => self.some_letters(from),
                 Phase::Columns(from) => self.some_columns(from),
                 Phase::Rows => self.some_words(),
                 Phase::Back(i, j) => self.some_way_back(i, j),
@@ -152,12 +158,23 @@ impl Lcs {
         self.a.len() + self.b.len() + columns + self.row.capacity() * 8 + self.table.held_bytes() + results
     }
 
+    fn some_letters(&mut self, from: usize) {
+        let end = self.a.len().min(from + UNIT);
+        (from..end).for_each(|i| self.letters[usize::from(self.a.at(i))] = true);
+        self.phase = if end < self.a.len() { Phase::Letters(end) } else { Phase::Columns(0) };
+    }
+
     fn some_columns(&mut self, from: usize) {
         let end = self.b.len().min(from + UNIT);
         for j in from..end {
-            let bits = &mut self.columns[usize::from(self.b.at(j))];
+            let byte = usize::from(self.b.at(j));
+            if !self.letters[byte] {
+                continue;
+            }
+            let bits = &mut self.columns[byte];
             if bits.is_empty() {
-                bits.resize(self.row.len(), 0);
+                // Not `resize`: this comes zeroed from the kernel as it is touched.
+                *bits = vec![0; self.row.len()];
             }
             bits[j / 64] |= 1 << (j % 64);
         }
@@ -178,10 +195,11 @@ impl Lcs {
             } else {
                 let mut carry = self.carry;
                 for (row, &column) in self.row[self.word..end].iter_mut().zip(&columns[self.word..end]) {
-                    let (sum, first) = row.overflowing_add(*row & column);
+                    let level = !*row;
+                    let (sum, first) = level.overflowing_add(level & column);
                     let (sum, second) = sum.overflowing_add(u64::from(carry));
                     carry = first || second;
-                    *row = sum | (*row & !column);
+                    *row = !(sum | (level & !column));
                 }
                 self.carry = carry;
                 self.word = end;
@@ -201,10 +219,10 @@ impl Lcs {
         }
         let grown = |(k, word): (usize, &u64)| {
             let used = (self.b.len() - k * 64).min(64);
-            (!word & (u64::MAX >> (64 - used))).count_ones() as usize
+            (word & (u64::MAX >> (64 - used))).count_ones() as usize
         };
         self.len = self.row.iter().enumerate().map(grown).sum();
-        self.columns = Box::new([const { Vec::new() }; 256]);
+        *self.columns = [const { Vec::new() }; 256];
         self.phase = match self.wanted {
             Wanted::Length => Phase::Over,
             _ => Phase::Back(self.a.len(), self.b.len()),
@@ -228,7 +246,7 @@ impl Lcs {
                 }
             } else {
                 // Where the length grew in this column it did not grow in this row, so the way leads up.
-                if self.table.is_zero((i - 1) * self.b.len() + j - 1) {
+                if self.table.is_set((i - 1) * self.b.len() + j - 1) {
                     i -= 1;
                     self.table.truncate(i * self.b.len());
                 } else {
@@ -291,8 +309,8 @@ impl Bits {
     }
 
     #[inline]
-    fn is_zero(&self, bit: usize) -> bool {
-        self.chunks[bit / 64 / CHUNK_WORDS][bit / 64 % CHUNK_WORDS] >> (bit % 64) & 1 == 0
+    fn is_set(&self, bit: usize) -> bool {
+        self.chunks[bit / 64 / CHUNK_WORDS][bit / 64 % CHUNK_WORDS] >> (bit % 64) & 1 == 1
     }
 
     /// Gives back chunks that lie behind so many bits.
@@ -327,7 +345,11 @@ mod tests {
                 bytes.insert(0, a[i]);
                 run = Some(Match { a: i, b: j, len: run.map_or(1, |run| run.len + 1) });
             } else {
-                if table[i - 1][j] > table[i][j - 1] { i -= 1 } else { j -= 1 }
+                if table[i - 1][j] > table[i][j - 1] {
+                    i -= 1
+                } else {
+                    j -= 1
+                }
                 matches.extend(run.take());
             }
         }

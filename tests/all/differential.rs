@@ -196,8 +196,13 @@ impl Author {
             3 => format!("{}e{}{}", digits(self, 20), if self.chance(2) { "-" } else { "" }, digits(self, 2)),
             4 => format!("{}.{}E-{}", digits(self, 3), digits(self, 19), digits(self, 4)),
             5 => format!("0x{}p-{}", digits(self, 20), digits(self, 2)),
-            6 => format!("{}.{}", digits(self, 2), ["1", "25", "125", "0000000000000000005", "3"][self.random.below(5)]),
-            _ => self.random.pick(&["inf", "1e308", "1e4932", "1.2e4932", "1e-4951", ".5", "5.", "1e"].each_ref()).to_string(),
+            6 => {
+                format!("{}.{}", digits(self, 2), ["1", "25", "125", "0000000000000000005", "3"][self.random.below(5)])
+            }
+            _ => self
+                .random
+                .pick(&["inf", "1e308", "1e4932", "1.2e4932", "1e-4951", ".5", "5.", "1e"].each_ref())
+                .to_string(),
         };
         format!("{sign}{number}").into_bytes()
     }

@@ -311,10 +311,7 @@ fn long_values() {
     assert!(c.run("GET k").bytes() == one);
     // One long value for another, by the digest.
     let digest = digest_one.as_bytes();
-    assert_eq!(
-        c.call(&[b"SET", b"k".as_slice(), &two, b"IFDEQ", digest, b"EX", b"1000"]),
-        Reply::Simple("OK".into())
-    );
+    assert_eq!(c.call(&[b"SET", b"k".as_slice(), &two, b"IFDEQ", digest, b"EX", b"1000"]), Reply::Simple("OK".into()));
     assert_eq!(c.call(&[b"SET", b"k".as_slice(), &one, b"IFDEQ", digest]), Reply::NilBulk);
     let old = c.call(&[b"SET", b"k".as_slice(), b"short", b"IFDEQ", digest, b"GET"]);
     assert!(old.bytes() == two);

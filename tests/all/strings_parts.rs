@@ -162,7 +162,8 @@ fn large_parts() {
         let lengths = [c.read().int(), other.read().int()];
         assert_eq!(lengths.into_iter().max(), Some(1 + round * 6_000_000));
         let all = c.run("GET both");
-        let changes = all.bytes()[1..].chunks(3_000_000).filter(|part| part.iter().any(|byte| *byte != part[0])).count();
+        let changes =
+            all.bytes()[1..].chunks(3_000_000).filter(|part| part.iter().any(|byte| *byte != part[0])).count();
         assert_eq!(changes, 0, "round {round}");
     }
     // Errors: nothing has changed.
@@ -335,7 +336,8 @@ fn lcs() {
     let mut spelled = Vec::new();
     for found in reply.items()[1].items().iter().rev() {
         let at = |i: usize| {
-            let range: Vec<_> = found.items()[i].items().iter().map(|n| usize::try_from(n.int()).expect("a place")).collect();
+            let range: Vec<_> =
+                found.items()[i].items().iter().map(|n| usize::try_from(n.int()).expect("a place")).collect();
             range[0]..range[1] + 1
         };
         assert_eq!(a[at(0)], b[at(1)]);

@@ -58,7 +58,11 @@ impl Format {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Natural(Vec<u64>);
 
-#[expect(clippy::cast_possible_truncation, reason = "limbs are cut out of products and sums")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_possible_wrap,
+    reason = "limbs are cut out of products; lengths are short"
+)]
 impl Natural {
     pub fn from_decimal(digits: impl Iterator<Item = u8>) -> Natural {
         let mut number = Natural::default();
@@ -190,9 +194,9 @@ impl Natural {
         while !self.0.is_empty() {
             let mut rest = 0;
             for limb in self.0.iter_mut().rev() {
-                let upper = rest << 32 | *limb >> 32;
-                let lower = upper % CHUNK << 32 | *limb & 0xffff_ffff;
-                *limb = (upper / CHUNK) << 32 | lower / CHUNK;
+                let upper = (rest << 32) | (*limb >> 32);
+                let lower = ((upper % CHUNK) << 32) | (*limb & 0xffff_ffff);
+                *limb = ((upper / CHUNK) << 32) | (lower / CHUNK);
                 rest = lower % CHUNK;
             }
             self.trim();

@@ -52,7 +52,7 @@ impl Extended {
 
     /// The sum, rounded to the nearest. `None`: it is no finite number.
     #[must_use]
-    pub fn add(self, other: Extended) -> Option<Extended> {
+    pub fn plus(self, other: Extended) -> Option<Extended> {
         let (Extended::Finite { .. }, Extended::Finite { .. }) = (self, other) else { return None };
         let (mut large, mut small) = (self, other);
         if large.magnitude() < small.magnitude() {
@@ -180,7 +180,7 @@ mod tests {
 
     fn sum(a: &str, b: &str) -> Option<String> {
         let (a, b) = (Extended::parse(a.as_bytes()).unwrap(), Extended::parse(b.as_bytes()).unwrap());
-        a.add(b).map(text)
+        a.plus(b).map(text)
     }
 
     /// As redis-server 7.0.15 answers on x86-64.
@@ -213,7 +213,9 @@ mod tests {
 
     #[test]
     fn out_of_range_is_no_number() {
-        for text in ["1e4933", "-1e4933", "1e-4952", "0x1p16384", "0x1p-16447", "1e999999999999", "1e-999999999999", "nan", ""] {
+        for text in
+            ["1e4933", "-1e4933", "1e-4952", "0x1p16384", "0x1p-16447", "1e999999999999", "1e-999999999999", "nan", ""]
+        {
             assert_eq!(Extended::parse(text.as_bytes()), None, "{text}");
         }
         for text in ["1.18e4932", "1e-4950", "0x1p-16445", "0e999999999999", "inf"] {
@@ -264,7 +266,7 @@ mod tests {
         #[test]
         fn any_bytes(bytes in proptest::collection::vec(proptest::sample::select(b"0123456789.eExXpP+-infa".to_vec()), 0..30)) {
             if let Some(number) = Extended::parse(&bytes) {
-                let again = number.add(Extended::ZERO);
+                let again = number.plus(Extended::ZERO);
                 let infinite = matches!(number, Extended::Infinite { .. });
                 prop_assert!(again == Some(number) || infinite || text(number) == "0");
             }

@@ -348,7 +348,10 @@ fn rows_beyond_redis_7_0() {
              condition:oneof? ( nx:pure-token=NX xx:pure-token=XX ) {expiration}"
         )
     );
-    assert_eq!(digest, "digest 2 fast,readonly 1 1 1 @fast,@read,@string - RO,access@1:0/1/0 | 8.4.0 string | key:key#0");
+    assert_eq!(
+        digest,
+        "digest 2 fast,readonly 1 1 1 @fast,@read,@string - RO,access@1:0/1/0 | 8.4.0 string | key:key#0"
+    );
     assert_eq!(
         delex,
         "delex -2 fast,write 1 1 1 @fast,@string,@write - RW,delete,variable_flags@1:0/1/0 | 8.4.0 string | key:key#0 \

@@ -1,6 +1,8 @@
 //! Rows of the string group.
 
-use super::doc::{ArgDoc, Doc, DocFlags, Group, KEY, VALUE, block, double, integer, key, one_of, string, unix_time, word};
+use super::doc::{
+    ArgDoc, Doc, DocFlags, Group, KEY, VALUE, block, double, integer, key, one_of, string, unix_time, word,
+};
 use super::{Begin, Categories, Find, Flags, KeyFlags, KeySpec, Row};
 
 const STRING: Doc = Doc { group: Group::String, ..Doc::BASE };

@@ -5,9 +5,9 @@ use super::super::event::Event;
 use super::super::options::parse_int;
 use crate::base::float::Extended;
 use crate::base::int;
+use crate::db::NewValue;
 use crate::db::item::Value;
 use crate::db::view::Deadline;
-use crate::db::NewValue;
 use crate::proto::errors;
 
 #[inline(always)]
@@ -58,7 +58,7 @@ pub fn incrbyfloat(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
             Some(Value::Blob(_)) => None,
         };
         let (value, increment) = value.zip(Extended::parse(args[2])).ok_or(errors::NOT_A_FLOAT)?;
-        let sum = value.add(increment).ok_or(errors::NAN_OR_INFINITY)?;
+        let sum = value.plus(increment).ok_or(errors::NAN_OR_INFINITY)?;
         let mut text = Vec::new();
         sum.write(&mut text);
         ctx.db.set_string(key, NewValue::Raw(&text), Deadline::Keep)?;

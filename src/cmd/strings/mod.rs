@@ -95,11 +95,9 @@ pub fn getex(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
                 ctx.db.set_deadline(key, Some(deadline_ms))?;
                 ctx.report(key, Event::Expire);
             }
-            _ if options.persist => {
-                if ctx.db.deadline_for_write(key) != Some(None) {
-                    ctx.db.set_deadline(key, None)?;
-                    ctx.report(key, Event::Persist);
-                }
+            _ if options.persist && ctx.db.deadline_for_write(key) != Some(None) => {
+                ctx.db.set_deadline(key, None)?;
+                ctx.report(key, Event::Persist);
             }
             _ => {}
         }

@@ -36,7 +36,8 @@ pub(super) struct Match<'a> {
 impl<'a> Match<'a> {
     /// IFEQ, IFNE, IFDEQ, IFDNE in any case.
     pub fn named(word: &[u8], operand: &'a [u8]) -> Option<Match<'a>> {
-        let names = [(&b"ifeq"[..], false, false), (b"ifne", false, true), (b"ifdeq", true, false), (b"ifdne", true, true)];
+        let names =
+            [(&b"ifeq"[..], false, false), (b"ifne", false, true), (b"ifdeq", true, false), (b"ifdne", true, true)];
         let (_, by_digest, negated) = names.into_iter().find(|(name, ..)| word.eq_ignore_ascii_case(name))?;
         Some(Match { by_digest, negated, operand })
     }
@@ -58,8 +59,7 @@ impl<'a> Options<'a> {
     /// # Errors
     /// A syntax error.
     pub fn parse(words: &[&'a [u8]], command: Command) -> Result<Options<'a>, Failure> {
-        let mut options =
-            Options { condition: Condition::Always, get: false, persist: false, keep: false, time: None };
+        let mut options = Options { condition: Condition::Always, get: false, persist: false, keep: false, time: None };
         let mut rest = words.iter();
         let is_set = command == Command::Set;
         let writes = command != Command::GetEx;
@@ -125,12 +125,7 @@ fn unit(word: &[u8]) -> Option<ExpireUnit> {
 }
 
 /// A deadline given with a value: must lie in the representable future of the epoch.
-pub(super) fn positive_deadline(
-    ctx: &Ctx<'_>,
-    command: &str,
-    unit: ExpireUnit,
-    number: &[u8],
-) -> Result<u64, Failure> {
+pub(super) fn positive_deadline(ctx: &Ctx<'_>, command: &str, unit: ExpireUnit, number: &[u8]) -> Result<u64, Failure> {
     let number = parse_int(number)?;
     if number <= 0 {
         return Err(errors::invalid_expire_time(command).into());
