@@ -174,13 +174,20 @@ impl Blobs {
 
     /// Room after the last byte, at least one byte; when there is none, `wanted_bytes` says how much is to come.
     pub(crate) fn spare(&mut self, id: BlobId, wanted_bytes: usize) -> Result<&mut [u8], AllocError> {
-        let (page, written) = match self.room(id) {
+        let (mut page, written) = match self.room(id) {
             Some(room) => room,
             None => {
                 self.grow(id, wanted_bytes)?;
                 self.room(id).expect("the blob has just grown")
             }
         };
+        if self.extents.is_shared(page) {
+            // Another version of the blob, or a copy of it, may grow there too.
+            self.make_unique(id)?;
+            let last = self.body(id).extents.load(Relaxed) as usize - 1;
+            self.replace(id, last, self.extents.pages(page))?;
+            page = self.shared.entry(self.body(id), last);
+        }
         let bytes = self.extents.bytes(page) - written;
         // SAFETY: committed memory of a live extent beyond the blob's length: no reader looks there, no other owner has this extent
         // as a growing one, and `&mut self` excludes the owner's own readers. It is initialised: zeros of the kernel, or old bytes.
@@ -217,6 +224,83 @@ impl Blobs {
             bytes = later;
         }
         Ok(())
+    }
+
+    /// Appends zeros, all or nothing. Whole segments of them are one extent, counted as often as it is there, until they are written.
+    pub(crate) fn append_zeros(&mut self, id: BlobId, bytes: u64) -> Result<(), AllocError> {
+        let len = self.len(id);
+        let done = self.add_zeros(id, len.checked_add(bytes).expect("the length of a blob"));
+        if done.is_err() {
+            self.truncate(id, len);
+        }
+        done
+    }
+
+    fn add_zeros(&mut self, id: BlobId, end: u64) -> Result<(), AllocError> {
+        let mut zeros = None;
+        loop {
+            let len = self.len(id);
+            let left = end - len;
+            if left == 0 {
+                return Ok(());
+            }
+            if left >= SEGMENT_BYTES as u64 && len.is_multiple_of(SEGMENT_BYTES as u64) {
+                let held = body::segments(len);
+                if self.body(id).extents.load(Relaxed) as usize > held {
+                    // An extent that waits for the first byte of this segment, and may be too small.
+                    self.free_last_extent(self.number(id));
+                }
+                if let Some(page) = zeros {
+                    self.add_entry(id, page)?;
+                    self.extents.retain(page);
+                } else {
+                    let page = self.alloc_extent(EXTENT_PAGES_MAX)?;
+                    if let Err(error) = self.add_entry(id, page) {
+                        self.extents.release_ref(&self.shared.region, page);
+                        return Err(error);
+                    }
+                    // SAFETY: a new extent of a whole segment, which nobody reads before the length covers it.
+                    unsafe { self.shared.address(page, 0).as_ptr().write_bytes(0, SEGMENT_BYTES) };
+                    self.extents.touch(page, SEGMENT_BYTES);
+                    zeros = Some(page);
+                }
+                self.body(id).len.store(len + SEGMENT_BYTES as u64, Relaxed);
+                continue;
+            }
+            let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(SEGMENT_BYTES);
+            let spare = self.spare(id, wanted)?;
+            let now = spare.len().min(wanted);
+            spare[..now].fill(0);
+            self.advance(id, now);
+        }
+    }
+
+    /// Puts bytes at a place, which may reach or lie beyond the end: zeros fill what is between. All or nothing.
+    pub(crate) fn write(&mut self, id: BlobId, offset: usize, bytes: &[u8]) -> Result<(), AllocError> {
+        let len = self.len(id);
+        let inside = usize::try_from(len.saturating_sub(offset as u64)).unwrap_or(usize::MAX).min(bytes.len());
+        let (over, behind) = bytes.split_at(inside);
+        let hole = (offset as u64).saturating_sub(len);
+        // What is overwritten comes last, as only what was appended can be taken back.
+        let mut done = if behind.is_empty() { Ok(()) } else { self.append_zeros(id, hole) };
+        done = done
+            .and_then(|()| self.append(id, behind))
+            .and_then(|()| self.write_at(id, if over.is_empty() { 0 } else { offset }, over));
+        if done.is_err() {
+            self.truncate(id, len);
+        }
+        done
+    }
+
+    /// A blob of the same bytes that shares the memory until one of them is written.
+    pub(crate) fn duplicate(&mut self, id: BlobId) -> Result<BlobId, AllocError> {
+        let copy = self.create(0)?;
+        let (from, to) = (self.number(id), self.number(copy));
+        if let Err(error) = self.share_extents(from, to) {
+            self.release(copy);
+            return Err(error);
+        }
+        Ok(copy)
     }
 
     /// Takes back what a failed append has added; no reader has seen it.
@@ -264,13 +348,22 @@ impl Blobs {
     }
 
     fn add_extent(&mut self, id: BlobId, pages: usize) -> Result<(), AllocError> {
+        let page = self.alloc_extent(pages)?;
+        let added = self.add_entry(id, page);
+        if added.is_err() {
+            self.extents.release_ref(&self.shared.region, page);
+        }
+        added
+    }
+
+    /// Names an extent behind the last one; whose reference to it that is, is up to the caller.
+    fn add_entry(&mut self, id: BlobId, page: u32) -> Result<(), AllocError> {
         let number = self.number(id);
         let extents = self.shared.body(number).extents.load(Relaxed);
         if extents as usize == EXTENTS_MAX {
-            return Err(AllocError { requested_bytes: pages * PAGE_BYTES });
+            return Err(AllocError { requested_bytes: SEGMENT_BYTES });
         }
         self.add_block(number, extents as usize)?;
-        let page = self.alloc_extent(pages)?;
         let body = self.shared.body(number);
         self.shared.set_entry(body, extents as usize, page);
         body.extents.store(extents + 1, Relaxed);
@@ -316,14 +409,22 @@ impl Blobs {
         if self.shared.body(old).refs.load(Acquire) == 1 {
             return Ok(());
         }
-        let extents = self.shared.body(old).extents.load(Relaxed);
         let error = AllocError { requested_bytes: size_of::<Body>() };
         let new = self.take_body(0).ok_or(error)?;
+        if let Err(error) = self.share_extents(old, new) {
+            self.free_body(new);
+            return Err(error);
+        }
+        self.owners[id.bits() as usize] = Owner::Body(new).pack();
+        self.drop_owner_ref(old);
+        Ok(())
+    }
+
+    /// Gives a new, empty body the contents of another one. On an error it has some of them.
+    fn share_extents(&mut self, old: u32, new: u32) -> Result<(), AllocError> {
+        let extents = self.shared.body(old).extents.load(Relaxed);
         for extent in 0..extents as usize {
-            if let Err(error) = self.add_block(new, extent) {
-                self.free_body(new);
-                return Err(error);
-            }
+            self.add_block(new, extent)?;
             let (from, to) = (self.shared.body(old), self.shared.body(new));
             let page = self.shared.entry(from, extent);
             self.extents.retain(page);
@@ -333,8 +434,6 @@ impl Blobs {
         let (from, to) = (self.shared.body(old), self.shared.body(new));
         to.len.store(from.len.load(Relaxed), Relaxed);
         to.hint_pages.store(from.hint_pages.load(Relaxed), Relaxed);
-        self.owners[id.bits() as usize] = Owner::Body(new).pack();
-        self.drop_owner_ref(old);
         Ok(())
     }
 

@@ -232,6 +232,32 @@ impl Slab {
         self.blobs.append(id, bytes)
     }
 
+    /// Puts bytes at a place that may reach or lie beyond the end; zeros fill what is between ([`Slab::blob_append_zeros`]). What a
+    /// [`BlobRef`] can see is copied first.
+    ///
+    /// # Errors
+    /// When memory cannot be had; the blob is as it was.
+    pub fn blob_write(&mut self, id: BlobId, offset: usize, bytes: &[u8]) -> Result<(), AllocError> {
+        self.blobs.write(id, offset, bytes)
+    }
+
+    /// Appends zeros, all or none. Costs 256 KiB of memory and time for that at most, as whole segments of zeros share theirs until they
+    /// are written.
+    ///
+    /// # Errors
+    /// When memory cannot be had; the blob is as it was.
+    pub fn blob_append_zeros(&mut self, id: BlobId, bytes: usize) -> Result<(), AllocError> {
+        self.blobs.append_zeros(id, bytes as u64)
+    }
+
+    /// A blob of the same bytes, whose owner is the caller; they share the memory until one of them is written.
+    ///
+    /// # Errors
+    /// When memory for its records cannot be had.
+    pub fn blob_duplicate(&mut self, id: BlobId) -> Result<BlobId, AllocError> {
+        self.blobs.duplicate(id)
+    }
+
     /// Number of segments: contiguous parts of [`SEGMENT_BYTES`](crate::SEGMENT_BYTES), the last one shorter.
     pub fn blob_segments(&self, id: BlobId) -> usize {
         body::segments(self.blobs.len(id))

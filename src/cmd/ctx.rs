@@ -9,6 +9,7 @@ use crate::base::out::Out;
 use crate::base::rng::Rng;
 use crate::config::Config;
 use crate::db::{Db, DbError, Key, NewValue};
+use crate::proto::carry::Carry;
 use crate::proto::errors;
 use crate::proto::reply::Reply;
 use crate::table::Site;
@@ -29,22 +30,29 @@ pub struct Exec {
     pub value_arg: u8,
     /// For commands that take any number of keys: how to run in slices when there are very many.
     pub sliced: Option<&'static Sliced>,
+    /// The same for those that do it in their own way: takes the whole request of very many arguments into a task (or answers it).
+    pub whole: Option<fn(&mut Ctx<'_>, Carry) -> Outcome>,
 }
 
 impl Exec {
     #[must_use]
     pub const fn new(run: Run) -> Exec {
-        Exec { run, value_arg: 0, sliced: None }
+        Exec { run, value_arg: 0, sliced: None, whole: None }
     }
 
     #[must_use]
     pub const fn with_value(run: Run, value_arg: u8) -> Exec {
-        Exec { run, value_arg, sliced: None }
+        Exec { run, value_arg, sliced: None, whole: None }
     }
 
     #[must_use]
     pub const fn sliced(run: Run, sliced: &'static Sliced) -> Exec {
-        Exec { run, value_arg: 0, sliced: Some(sliced) }
+        Exec { run, value_arg: 0, sliced: Some(sliced), whole: None }
+    }
+
+    #[must_use]
+    pub const fn whole(run: Run, whole: fn(&mut Ctx<'_>, Carry) -> Outcome) -> Exec {
+        Exec { run, value_arg: 0, sliced: None, whole: Some(whole) }
     }
 }
 

@@ -43,7 +43,7 @@ static CONFIG: [Command<Exec>; 2] =
     [spec::CONFIG_GET.run(Exec::new(server::config_get)), spec::CONFIG_HELP.run(Exec::new(server::help))];
 
 /// All commands.
-pub static COMMANDS: [Command<Exec>; 48] = [
+pub static COMMANDS: [Command<Exec>; 59] = [
     // The connection
     spec::PING.run(Exec::new(connection::ping)),
     spec::ECHO.run(Exec::new(connection::echo)),
@@ -63,11 +63,22 @@ pub static COMMANDS: [Command<Exec>; 48] = [
     spec::MSET.run(Exec::sliced(mset, &MSET)),
     spec::MGET.run(Exec::sliced(mget, &MGET)),
     spec::STRLEN.run(Exec::new(strings::strlen)),
-    spec::APPEND.run(Exec::new(strings::append)),
+    spec::APPEND.run(Exec::with_value(strings::append, 2)),
     spec::INCR.run(Exec::new(strings::incr)),
     spec::DECR.run(Exec::new(strings::decr)),
     spec::INCRBY.run(Exec::new(strings::incrby)),
     spec::DECRBY.run(Exec::new(strings::decrby)),
+    spec::INCRBYFLOAT.run(Exec::new(strings::incrbyfloat)),
+    spec::GETEX.run(Exec::new(strings::getex)),
+    spec::GETRANGE.run(Exec::new(strings::getrange)),
+    spec::SUBSTR.run(Exec::new(strings::getrange)),
+    spec::SETRANGE.run(Exec::with_value(strings::setrange, 3)),
+    spec::MSETNX.run(strings::PAIRS_MSETNX),
+    spec::MSETEX.run(strings::PAIRS_MSETEX),
+    spec::LCS.run(Exec::new(strings::lcs)),
+    spec::DIGEST.run(Exec::new(strings::digest)),
+    spec::DELEX.run(Exec::with_value(strings::delex, 3)),
+    spec::DELIFEQ.run(Exec::with_value(strings::delifeq, 2)),
     // Keys of any type
     spec::DEL.run(Exec::sliced(del, &DEL)),
     spec::UNLINK.run(Exec::sliced(del, &DEL)),

@@ -96,6 +96,8 @@ enum Step {
     Batch(usize, Vec<(u32, Short)>),
     Add(usize, u8, i64),
     Append(usize, u8, usize),
+    /// A part of so many bytes at a place, at once or prepared aside.
+    Put(usize, u8, usize, usize, bool),
     Remove(usize, u8),
     SetDeadline(usize, u8, When),
     Exists(usize, u8),
@@ -155,6 +157,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..DATABASES, proptest::collection::vec((0..3000u32, short()), 1..200)).prop_map(|(d, b)| Step::Batch(d, b)),
         4 => (at(), prop_oneof![-3..3i64, any::<i64>()]).prop_map(|((d, n), by)| Step::Add(d, n, by)),
         4 => (at(), prop_oneof![0usize..40, 4000usize..20_000]).prop_map(|((d, n), len)| Step::Append(d, n, len)),
+        4 => (at(), prop_oneof![0usize..100, 10_000usize..600_000], prop_oneof![1usize..40, 4000usize..20_000], any::<bool>())
+            .prop_map(|((d, n), offset, len, aside)| Step::Put(d, n, offset, len, aside)),
         3 => at().prop_map(|(d, n)| Step::Remove(d, n)),
         3 => (at(), when()).prop_map(|((d, n), w)| Step::SetDeadline(d, n, w)),
         1 => at().prop_map(|(d, n)| Step::Exists(d, n)),
@@ -355,6 +359,7 @@ impl World {
             Step::Batch(d, ref commands) => self.batch(d, commands),
             Step::Add(d, n, by) => self.add(d, &name(n), by),
             Step::Append(d, n, len) => self.append(d, &name(n), len),
+            Step::Put(d, n, offset, len, aside) => self.put_part(d, &name(n), offset, len, aside),
             Step::Remove(d, n) => self.remove(d, &name(n)),
             Step::SetDeadline(d, n, when) => self.set_deadline(d, &name(n), self.at(when)),
             Step::Exists(d, n) => {
@@ -478,6 +483,41 @@ impl World {
             }
             Err(DbError::TooLong) => assert!(value.len() > MAX_BYTES),
             Err(e) => self.failed(e, used, 256 << 10),
+        }
+    }
+
+    fn put_part(&mut self, d: usize, key: &[u8], offset: usize, len: usize, aside: bool) {
+        let part = self.text(len);
+        let used = self.shard.used_bytes();
+        let old = self.model[d].get(key).cloned();
+        let mut value = old.as_ref().map_or(Vec::new(), |e| e.value.clone());
+        value.resize(value.len().max(offset + len), 0);
+        value[offset..offset + len].copy_from_slice(&part);
+        let placed = self.key(d, key);
+        let mut db = self.shard.db(d, self.now_ms);
+        let done = if aside && value.len() > value_inline_max(key.len()) {
+            // As a task does it, in two pieces.
+            db.patch_new(placed).and_then(|patched| {
+                let (first, second) = part.split_at(len / 2);
+                let done = db
+                    .patch(placed, patched, offset, first)
+                    .and_then(|()| db.patch(placed, patched, offset + first.len(), second));
+                if done.is_err() {
+                    db.blob_drop(placed, patched);
+                }
+                done.and_then(|()| db.set_string(placed, NewValue::Blob(patched), Deadline::Keep)).map(|()| value.len())
+            })
+        } else {
+            db.set_range(placed, offset, &part)
+        };
+        match done {
+            Ok(len) => {
+                assert_eq!(len, value.len());
+                self.created += u64::from(old.is_none());
+                self.put(d, key.to_vec(), value, old.and_then(|e| e.deadline_ms));
+            }
+            // A last extent that was made larger stays so, and may be a copy of a shared one.
+            Err(e) => self.failed(e, used, 512 << 10),
         }
     }
 

@@ -211,7 +211,7 @@ impl<A: Access> Engine<A> {
         let row = carry.arg(0).and_then(|name| self.commands.find(name));
         let argc = carry.arg_counts().0;
         if let Some(row) = row
-            && let Some(sliced) = &row.run.sliced
+            && (row.run.sliced.is_some() || row.run.whole.is_some())
             && argc > SLICED_MIN_ARGS
             && row.takes(argc)
             && self.clients.get(me).gate == 0
@@ -219,7 +219,12 @@ impl<A: Access> Engine<A> {
             self.stats.commands += 1;
             let mut ctx = self.ctx(me, out);
             ctx.client().last_command = &row.name;
-            crate::cmd::many::suspend(&mut ctx, std::mem::take(carry), sliced);
+            let request = std::mem::take(carry);
+            match (row.run.sliced, row.run.whole) {
+                (Some(sliced), _) => crate::cmd::many::suspend(&mut ctx, request, sliced),
+                (None, Some(suspend)) => suspend(&mut ctx, request),
+                (None, None) => unreachable!("one of them was there"),
+            };
             return match ctx.task.take() {
                 Some(task) => {
                     ctx.stats.suspended += 1;
@@ -272,10 +277,10 @@ impl<A: Access> Engine<A> {
                 let reasons = if A::SHARED && ctx.db.is_holding() { gate | HOLDS } else { gate };
                 match if reasons == 0 { Verdict::Run } else { look_twice(&mut ctx, row, args, reasons) } {
                     Verdict::Run => {
-                        (row.run.run)(&mut ctx, args);
+                        let outcome = (row.run.run)(&mut ctx, args);
                         apply_effects(&mut ctx);
                         ctx.client().last_command = &row.name;
-                        End::All
+                        if outcome == Outcome::Done { End::All } else { broken_off(&mut ctx, row, outcome, 0) }
                     }
                     Verdict::Refused => End::All,
                     Verdict::Wait => {

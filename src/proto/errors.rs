@@ -16,6 +16,17 @@ pub const INDEX_OUT_OF_RANGE: &str = "ERR index out of range";
 pub const DB_OUT_OF_RANGE: &str = "ERR DB index is out of range";
 pub const SAME_OBJECT: &str = "ERR source and destination objects are the same";
 pub const STRING_TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+/// A digest as an operand: IFDEQ, IFDNE.
+pub const DIGEST_LENGTH: &str = "ERR must be exactly 16 hexadecimal characters";
+pub const DELEX_TYPE: &str = "ERR Key should be of string type if conditions are specified";
+pub const DELEX_CONDITION: &str = "ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE";
+/// MSETEX.
+pub const NUMKEYS: &str = "ERR invalid numkeys value";
+pub const NUMKEYS_PAIRS: &str = "ERR wrong number of key-value pairs";
+pub const LCS_TYPE: &str = "ERR The specified keys must contain string values";
+pub const LCS_LEN_AND_IDX: &str = "ERR If you want both the length and indexes, please just use IDX.";
+pub const LCS_TOO_LONG: &str = "ERR String too long for LCS";
+pub const LCS_MEMORY: &str = "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len";
 pub const INVALID_CURSOR: &str = "ERR invalid cursor";
 /// EXPIRE and its kin.
 pub const EXPIRE_NX_AND_OTHERS: &str = "ERR NX and XX, GT or LT options at the same time are not compatible";

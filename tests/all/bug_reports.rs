@@ -139,3 +139,18 @@ fn row_41_ordinary_commands_in_resp3() {
         ",
     );
 }
+
+/// Row 15: an offset near the end of 64 bits, and nothing at an absent key.
+#[test]
+fn setrange_of_a_huge_offset() {
+    let server = Server::start();
+    script(
+        &server,
+        &mut server.client(),
+        r"
+        SETRANGE k 9223372036854775757 v  => -ERR string exceeds maximum allowed size
+        SETRANGE k 0 ''          => :0
+        EXISTS k                 => :0
+        ",
+    );
+}

@@ -174,6 +174,39 @@ impl Author {
         self.random.pick(&INTEGERS).to_vec()
     }
 
+    /// A place in a value, or beyond its end: rarely far, since the zeros between are to be sent when all is looked at.
+    fn place(&mut self) -> Vec<u8> {
+        match self.random.below(16) {
+            0 => self.integer(),
+            1 => self.random.pick(&[&"16383", &"16384", &"-16385", &"70000", &"262143"]).as_bytes().to_vec(),
+            _ => (i64::try_from(self.random.below(60)).expect("a small number") - 20).to_string().into_bytes(),
+        }
+    }
+
+    /// A number with a fraction, as texts may have it.
+    fn fraction(&mut self) -> Vec<u8> {
+        let digits = |author: &mut Author, up_to: usize| -> String {
+            (0..1 + author.random.below(up_to)).map(|_| char::from(b'0' + author.random.byte() % 10)).collect()
+        };
+        let sign = *self.random.pick(&["", "", "-", "+"].each_ref());
+        let number = match self.random.below(8) {
+            0 => return self.value(),
+            1 => digits(self, 25),
+            2 => format!("{}.{}", digits(self, 6), digits(self, 20)),
+            3 => format!("{}e{}{}", digits(self, 20), if self.chance(2) { "-" } else { "" }, digits(self, 2)),
+            4 => format!("{}.{}E-{}", digits(self, 3), digits(self, 19), digits(self, 4)),
+            5 => format!("0x{}p-{}", digits(self, 20), digits(self, 2)),
+            6 => {
+                format!("{}.{}", digits(self, 2), ["1", "25", "125", "0000000000000000005", "3"][self.random.below(5)])
+            }
+            _ => self
+                .random
+                .pick(&["inf", "1e308", "1e4932", "1.2e4932", "1e-4951", ".5", "5.", "1e"].each_ref())
+                .to_string(),
+        };
+        format!("{sign}{number}").into_bytes()
+    }
+
     /// A time for `unit` milliseconds a unit, relative to now, or since 1970.
     fn time(&mut self, unit_ms: u64, absolute: bool) -> Vec<u8> {
         if self.chance(4) {
@@ -240,6 +273,17 @@ impl Author {
             "DECR",
             "INCRBY",
             "DECRBY",
+            "INCRBYFLOAT",
+            "INCRBYFLOAT",
+            "GETEX",
+            "GETEX",
+            "GETRANGE",
+            "SUBSTR",
+            "SETRANGE",
+            "SETRANGE",
+            "MSETNX",
+            "LCS",
+            "LCS",
             "DEL",
             "UNLINK",
             "EXISTS",
@@ -281,7 +325,7 @@ impl Author {
             "SETNX" | "GETSET" | "APPEND" => arguments.extend([self.key(), self.value()]),
             "SETEX" => arguments.extend([self.key(), self.time(1000, false), self.value()]),
             "PSETEX" => arguments.extend([self.key(), self.time(1, false), self.value()]),
-            "MSET" => {
+            "MSET" | "MSETNX" => {
                 for key in self.keys() {
                     arguments.extend([key, self.value()]);
                 }
@@ -291,6 +335,31 @@ impl Author {
             }
             "MGET" | "DEL" | "UNLINK" | "EXISTS" => arguments.extend(self.keys()),
             "INCRBY" | "DECRBY" => arguments.extend([self.key(), self.integer()]),
+            "INCRBYFLOAT" => arguments.extend([self.key(), self.fraction()]),
+            "GETEX" => {
+                arguments.push(self.key());
+                for _ in 0..[0, 1, 1, 1, 1, 2][self.random.below(6)] {
+                    let option =
+                        *self.random.pick(&["EX", "PX", "EXAT", "PXAT", "PERSIST", "KEEPTTL", "NOSUCH"].each_ref());
+                    arguments.push(self.name(option));
+                    if let Some((unit, absolute)) = unit(option).filter(|_| !self.random.next().is_multiple_of(16)) {
+                        arguments.push(self.time(unit, absolute));
+                    }
+                }
+            }
+            "GETRANGE" | "SUBSTR" => arguments.extend([self.key(), self.place(), self.place()]),
+            "SETRANGE" => arguments.extend([self.key(), self.place(), self.value()]),
+            "LCS" => {
+                arguments.extend([self.key(), self.key()]);
+                for _ in 0..[0, 1, 1, 2, 2, 3][self.random.below(6)] {
+                    let option =
+                        *self.random.pick(&["LEN", "IDX", "IDX", "WITHMATCHLEN", "MINMATCHLEN", "NOSUCH"].each_ref());
+                    arguments.push(self.name(option));
+                    if option == "MINMATCHLEN" {
+                        arguments.push(self.integer());
+                    }
+                }
+            }
             "EXPIRE" | "PEXPIRE" | "EXPIREAT" | "PEXPIREAT" => {
                 let (unit, absolute) = unit(name).expect("a unit");
                 arguments.extend([self.key(), self.time(unit, absolute)]);

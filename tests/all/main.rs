@@ -25,3 +25,5 @@ mod keys;
 mod protocol;
 mod server;
 mod strings;
+mod strings_conditions;
+mod strings_parts;

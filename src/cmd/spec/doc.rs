@@ -160,12 +160,21 @@ impl ArgDoc {
 pub(super) const KEY: ArgDoc = ArgDoc { key_spec_index: Some(0), ..ArgDoc::new(ArgKind::Key, "key", &[]) };
 pub(super) const VALUE: ArgDoc = string("value");
 
+/// The same under another name.
+pub(super) const fn key(name: &'static str) -> ArgDoc {
+    ArgDoc { name, ..KEY }
+}
+
 pub(super) const fn string(name: &'static str) -> ArgDoc {
     ArgDoc::new(ArgKind::String, name, &[])
 }
 
 pub(super) const fn integer(name: &'static str) -> ArgDoc {
     ArgDoc::new(ArgKind::Integer, name, &[])
+}
+
+pub(super) const fn double(name: &'static str) -> ArgDoc {
+    ArgDoc::new(ArgKind::Double, name, &[])
 }
 
 pub(super) const fn pattern(name: &'static str) -> ArgDoc {
