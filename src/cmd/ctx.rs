@@ -1,6 +1,7 @@
 //! What a command gets to work with: narrow borrows of what it may touch, and the ways to say what became of it.
 
 use super::client::Clients;
+use super::event::Event;
 use super::spec::Commands;
 use crate::base::clock::{Clock, Stopwatch, whole_ns};
 use crate::base::out::Out;
@@ -302,11 +303,22 @@ impl<'a> Ctx<'a> {
         self.db.key(bytes)
     }
 
-    /// The command changed `keys` keys.
+    /// The command changed `keys` keys that it does not name (FLUSHALL).
     #[inline(always)]
     pub fn change(&mut self, keys: u64) {
         self.changed += keys;
     }
+
+    /// The command changed `key`. Effects are applied behind it, in one place; so far that is the count of changes.
+    #[inline(always)]
+    pub fn report(&mut self, key: Key<'_>, event: Event) {
+        self.changed += 1;
+        self.also(key, event);
+    }
+
+    /// A further event of a change that was reported (SET with a deadline is `set` and `expire`).
+    #[inline(always)]
+    pub fn also(&mut self, _key: Key<'_>, _event: Event) {}
 
     /// The value given by an argument: the argument itself, or the blob that was received in its place.
     #[inline(always)]

@@ -1,6 +1,7 @@
 //! Deadlines of keys: EXPIRE and its kin, TTL and its kin, PERSIST.
 
 use super::ctx::{Args, Ctx, Failure, Outcome};
+use super::event::Event;
 use super::options::{ExpireUnit, deadline_from, parse_int};
 use crate::proto::errors;
 
@@ -56,12 +57,13 @@ fn expire_by(ctx: &mut Ctx<'_>, args: Args<'_>, command: &'static str, unit: Exp
         match u64::try_from(at) {
             Ok(at) if at > ctx.db.now_ms() => {
                 ctx.db.set_deadline(key, Some(at))?;
+                ctx.report(key, Event::Expire);
             }
             _ => {
                 ctx.db.remove(key);
+                ctx.report(key, Event::Del);
             }
         }
-        ctx.change(1);
         ctx.reply.int(1);
         Ok(())
     })
@@ -118,7 +120,7 @@ pub fn persist(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         let had = matches!(ctx.db.deadline_for_write(key), Some(Some(_)));
         if had {
             ctx.db.set_deadline(key, None)?;
-            ctx.change(1);
+            ctx.report(key, Event::Persist);
         }
         ctx.reply.int(i64::from(had));
         Ok(())

@@ -1,6 +1,7 @@
 //! Commands on keys of any type: DEL UNLINK EXISTS TYPE KEYS SCAN RANDOMKEY DBSIZE FLUSHDB FLUSHALL.
 
 use super::ctx::{Args, Budget, Ctx, FIRST_SLICE, Failure, Outcome, Task};
+use super::event::Event;
 use super::many::OUT_HIGH_BYTES;
 use super::options::parse_int;
 use crate::base::glob::glob_matches;
@@ -22,9 +23,12 @@ pub fn count_finish(ctx: &mut Ctx<'_>, count: u64) {
 }
 
 pub fn del_each(ctx: &mut Ctx<'_>, group: Args<'_>) -> Result<u64, Failure> {
-    let removed = u64::from(ctx.db.remove(ctx.first_key(group[0])));
-    ctx.change(removed);
-    Ok(removed)
+    let key = ctx.first_key(group[0]);
+    let removed = ctx.db.remove(key);
+    if removed {
+        ctx.report(key, Event::Del);
+    }
+    Ok(u64::from(removed))
 }
 
 pub fn exists_each(ctx: &mut Ctx<'_>, group: Args<'_>) -> Result<u64, Failure> {

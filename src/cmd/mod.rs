@@ -3,6 +3,7 @@
 pub mod client;
 pub mod connection;
 pub mod ctx;
+pub mod event;
 pub mod expire;
 pub mod info;
 pub mod introspect;

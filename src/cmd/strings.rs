@@ -1,6 +1,7 @@
 //! String commands.
 
 use super::ctx::{Args, Ctx, Failure, Outcome};
+use super::event::Event;
 use super::options::{ExpireUnit, deadline_from, parse_int};
 use crate::base::int;
 use crate::db::item::Value;
@@ -35,8 +36,9 @@ pub fn getdel(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     let key = ctx.first_key(args[1]);
     ctx.attempt(|ctx| {
         reply_value(ctx, key)?;
-        let removed = ctx.db.remove(key);
-        ctx.change(u64::from(removed));
+        if ctx.db.remove(key) {
+            ctx.report(key, Event::Del);
+        }
         Ok(())
     })
 }
@@ -45,7 +47,7 @@ pub fn getset(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     let key = ctx.first_key(args[1]);
     ctx.attempt(|ctx| {
         store_and_return(ctx, key, args[2], Deadline::None)?;
-        ctx.change(1);
+        ctx.report(key, Event::Set);
         Ok(())
     })
 }
@@ -90,7 +92,7 @@ pub fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     }
     let key = ctx.first_key(args[1]);
     if ctx.blob.is_none() && ctx.db.overwrite_alike(key, args[2]) {
-        ctx.change(1);
+        ctx.report(key, Event::Set);
         ctx.out().ok();
         return Outcome::Done;
     }
@@ -103,7 +105,7 @@ fn set_plain(ctx: &mut Ctx<'_>, key: Key<'_>, argument: &[u8]) -> Outcome {
     if let Err(e) = ctx.db.set_string(key, value, Deadline::None) {
         return ctx.fail(e);
     }
-    ctx.change(1);
+    ctx.report(key, Event::Set);
     ctx.out().ok();
     Outcome::Done
 }
@@ -167,7 +169,10 @@ fn set_with_options(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<(), Failure> {
         ctx.db.set_string(key, value, deadline)?;
         ctx.out().ok();
     }
-    ctx.change(1);
+    ctx.report(key, Event::Set);
+    if matches!(deadline, Deadline::At(_)) {
+        ctx.also(key, Event::Expire);
+    }
     Ok(())
 }
 
@@ -189,7 +194,7 @@ pub fn setnx(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         if absent {
             let value = ctx.take_value(args[2]);
             ctx.db.set_string(key, value, Deadline::None)?;
-            ctx.change(1);
+            ctx.report(key, Event::Set);
         }
         ctx.reply.int(i64::from(absent));
         Ok(())
@@ -210,7 +215,8 @@ fn set_for(ctx: &mut Ctx<'_>, args: Args<'_>, command: &'static str, unit: Expir
         let deadline_ms = positive_deadline(ctx, command, unit, args[2])?;
         let value = ctx.take_value(args[3]);
         ctx.db.set_string(key, value, Deadline::At(deadline_ms))?;
-        ctx.change(1);
+        ctx.report(key, Event::Set);
+        ctx.also(key, Event::Expire);
         ctx.out().ok();
         Ok(())
     })
@@ -235,7 +241,7 @@ pub fn append(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     ctx.attempt(|ctx| {
         let max_bytes = usize::try_from(ctx.config.proto_max_bulk_bytes).unwrap_or(usize::MAX);
         let len = ctx.db.append(key, args[2], max_bytes)?;
-        ctx.change(1);
+        ctx.report(key, Event::Append);
         ctx.reply.count(len);
         Ok(())
     })
@@ -246,7 +252,7 @@ fn add(ctx: &mut Ctx<'_>, key: &[u8], by: i64) -> Outcome {
     let key = ctx.first_key(key);
     match ctx.db.add_int(key, by) {
         Ok(sum) => {
-            ctx.change(1);
+            ctx.report(key, Event::IncrBy);
             ctx.reply.int(sum);
             Outcome::Done
         }
@@ -289,7 +295,7 @@ pub fn mset_start(_ctx: &mut Ctx<'_>, arguments: usize) -> Result<(), Failure> {
 pub fn mset_each(ctx: &mut Ctx<'_>, group: Args<'_>) -> Result<u64, Failure> {
     let key = ctx.first_key(group[0]);
     ctx.db.set_string(key, NewValue::Raw(group[1]), Deadline::None)?;
-    ctx.change(1);
+    ctx.report(key, Event::Set);
     Ok(1)
 }
 
