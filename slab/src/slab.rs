@@ -201,7 +201,8 @@ impl Slab {
     }
 
     /// The room that follows the last byte: never empty, ends with the segment at the latest. What was written to it becomes part of
-    /// the blob by [`Slab::blob_advance`]. It holds zeros or bytes of freed blobs.
+    /// the blob by [`Slab::blob_advance`]. It holds zeros or bytes of freed blobs. Write nothing that you do not advance over: what lies behind
+    /// is taken for untouched.
     ///
     /// # Errors
     /// When memory for more room cannot be had.
@@ -223,6 +224,15 @@ impl Slab {
     /// When memory cannot be had; the blob is as it was.
     pub fn blob_append(&mut self, id: BlobId, bytes: &[u8]) -> Result<(), AllocError> {
         self.blobs.append(id, bytes)
+    }
+
+    /// Grows the blob to `len` bytes with zeros, all or nothing; longer ones stay as they are. Whole segments of zeros take 4 bytes each until
+    /// they are written to, and no time to speak of.
+    ///
+    /// # Errors
+    /// When memory cannot be had; the blob is as it was.
+    pub fn blob_extend_zeros(&mut self, id: BlobId, len: usize) -> Result<(), AllocError> {
+        self.blobs.extend_zeros(id, len as u64)
     }
 
     /// Number of segments: contiguous parts of [`SEGMENT_BYTES`](crate::SEGMENT_BYTES), the last one shorter.
