@@ -96,6 +96,8 @@ enum Step {
     Batch(usize, Vec<(u32, Short)>),
     Add(usize, u8, i64),
     Append(usize, u8, usize),
+    /// Changes so many bytes from an offset on, and reads them.
+    Edit(usize, u8, usize, usize),
     Remove(usize, u8),
     SetDeadline(usize, u8, When),
     Exists(usize, u8),
@@ -155,6 +157,8 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..DATABASES, proptest::collection::vec((0..3000u32, short()), 1..200)).prop_map(|(d, b)| Step::Batch(d, b)),
         4 => (at(), prop_oneof![-3..3i64, any::<i64>()]).prop_map(|((d, n), by)| Step::Add(d, n, by)),
         4 => (at(), prop_oneof![0usize..40, 4000usize..20_000]).prop_map(|((d, n), len)| Step::Append(d, n, len)),
+        4 => (at(), prop_oneof![0usize..60, 0usize..20_000, 0..1_500_000usize], 1..=super::bits::EDIT_BYTES_MAX)
+            .prop_map(|((d, n), offset, len)| Step::Edit(d, n, offset, len)),
         3 => at().prop_map(|(d, n)| Step::Remove(d, n)),
         3 => (at(), when()).prop_map(|((d, n), w)| Step::SetDeadline(d, n, w)),
         1 => at().prop_map(|(d, n)| Step::Exists(d, n)),
@@ -355,6 +359,7 @@ impl World {
             Step::Batch(d, ref commands) => self.batch(d, commands),
             Step::Add(d, n, by) => self.add(d, &name(n), by),
             Step::Append(d, n, len) => self.append(d, &name(n), len),
+            Step::Edit(d, n, offset, len) => self.edit(d, &name(n), offset, len),
             Step::Remove(d, n) => self.remove(d, &name(n)),
             Step::SetDeadline(d, n, when) => self.set_deadline(d, &name(n), self.at(when)),
             Step::Exists(d, n) => {
@@ -478,6 +483,59 @@ impl World {
             }
             Err(DbError::TooLong) => assert!(value.len() > MAX_BYTES),
             Err(e) => self.failed(e, used, 256 << 10),
+        }
+    }
+
+    fn edit(&mut self, d: usize, key: &[u8], offset: usize, len: usize) {
+        let new = self.text(len);
+        let old = self.model[d].get(key).cloned();
+        let mut value = old.as_ref().map_or(Vec::new(), |e| e.value.clone());
+        let grows = old.is_none() || value.len() < offset + len;
+        value.resize(value.len().max(offset + len), 0);
+        let before = value.clone();
+        value[offset..offset + len].copy_from_slice(&new);
+        let deadline_ms = old.as_ref().and_then(|e| e.deadline_ms);
+        let placed = self.key(d, key);
+        let mut seen = Vec::new();
+        let edited = self.db(d).edit_string(placed, offset, len, |bytes| {
+            seen.extend_from_slice(bytes);
+            bytes.copy_from_slice(&new);
+        });
+        match edited {
+            Ok(edited) => {
+                assert_eq!(seen, before[offset..offset + len]);
+                assert_eq!((edited.grew, edited.changed), (grows, before != value));
+                self.created += u64::from(old.is_none());
+                self.put(d, key.to_vec(), value, deadline_ms);
+                let mut part = [0; 20];
+                let placed = self.key(d, key);
+                let mut db = self.db(d);
+                let n = db.read_part(placed, offset, &mut part).unwrap();
+                let snapshot = db.snapshot(placed).unwrap().expect("it is there");
+                let want = &self.model[d][key].value;
+                assert!(part[..n] == want[offset..want.len().min(offset + part.len())]);
+                assert!(
+                    snapshot.len() == want.len() && !snapshot.is_empty() && snapshot.piece(want.len(), 9).is_empty()
+                );
+                let mut at = 0;
+                while at < want.len() {
+                    let piece = snapshot.piece(at, 100_000);
+                    assert!(!piece.is_empty() && want[at..].starts_with(piece));
+                    at += piece.len();
+                }
+                (0..2).for_each(|_| self.count_read(true));
+            }
+            Err(e) => {
+                assert_eq!(e, DbError::OutOfMemory);
+                // It may have grown before the copy failed of what a reader sees.
+                if let Some(now) = self.read(d, key, false) {
+                    assert!(old.as_ref().is_some_and(|e| e.value == now) || now == before);
+                    self.created += u64::from(old.is_none());
+                    self.put(d, key.to_vec(), now, deadline_ms);
+                } else {
+                    assert!(old.is_none());
+                }
+            }
         }
     }
 

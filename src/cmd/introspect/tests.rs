@@ -31,7 +31,7 @@ static COMMAND: [Command<()>; 7] = [
 static CONFIG: [Command<()>; 2] = [spec::CONFIG_GET.run(()), spec::CONFIG_HELP.run(())];
 
 #[rustfmt::skip]
-static ROWS: [Command<()>; 48] = [
+static ROWS: [Command<()>; 55] = [
     spec::PING.run(()), spec::ECHO.run(()), spec::QUIT.run(()), spec::HELLO.run(()), spec::AUTH.run(()),
     spec::SELECT.run(()), spec::CLIENT.container((), &CLIENT), spec::SET.run(()), spec::GET.run(()),
     spec::SETNX.run(()), spec::SETEX.run(()), spec::PSETEX.run(()), spec::GETSET.run(()), spec::GETDEL.run(()),
@@ -43,6 +43,8 @@ static ROWS: [Command<()>; 48] = [
     spec::RANDOMKEY.run(()), spec::DBSIZE.run(()), spec::FLUSHDB.run(()), spec::FLUSHALL.run(()),
     spec::FLUSH.run(()), spec::INFO.run(()), spec::COMMAND.container((), &COMMAND),
     spec::CONFIG.container((), &CONFIG), spec::TIME.run(()), spec::DEBUG.run(()), spec::SHUTDOWN.run(()),
+    spec::SETBIT.run(()), spec::GETBIT.run(()), spec::BITCOUNT.run(()), spec::BITPOS.run(()), spec::BITOP.run(()),
+    spec::BITFIELD.run(()), spec::BITFIELD_RO.run(()),
 ];
 
 fn commands() -> Commands<()> {
@@ -53,7 +55,7 @@ fn commands() -> Commands<()> {
 const OURS: [&str; 2] = ["flush", "client|setinfo"];
 /// Commands that Redis deprecates, or whose arguments it documents, only since 7.2.
 const DEPRECATED_LATER: [&str; 4] = ["quit", "setnx", "setex", "psetex"];
-const ARGUED_LATER: [&str; 2] = ["command|getkeys", "command|getkeysandflags"];
+const ARGUED_LATER: [&str; 3] = ["command|getkeys", "command|getkeysandflags", "bitop"];
 
 /// The full names of our commands that Redis 7.0 has, too.
 fn shared_names() -> impl Iterator<Item = &'static str> {
