@@ -117,9 +117,12 @@ pub fn bitcount(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
             [_, _] => (0, len * 8),
             [_, _, start, end, unit @ ..] if unit.len() <= 1 => {
                 let (start, end) = (parse_int(start)?, parse_int(end)?);
-                let is_bit = unit.first().map_or(Ok(false), |unit| unit_is_bit(unit))?;
-                // Two that lie before the beginning would both become the first.
-                if start < 0 && end < 0 && start > end { NO_BITS } else { bits_between(start, end, is_bit, len) }
+                if start < 0 && end < 0 && start > end {
+                    // Both may lie before the beginning, where they would become the first. As in Redis 7.0 the unit is not looked at.
+                    NO_BITS
+                } else {
+                    bits_between(start, end, unit.first().map_or(Ok(false), |unit| unit_is_bit(unit))?, len)
+                }
             }
             _ => return Err(errors::SYNTAX.into()),
         };
