@@ -90,7 +90,8 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, read_only: bool) -> Outcome {
         Ok(ops) => ops,
         Err(failure) => return ctx.fail(failure),
     };
-    // The string grows to the end of what is written, and at once: also where a subcommand then writes nothing.
+    // The string grows to the end of what is written, and at once: also where a subcommand then writes nothing. That is a change and told as
+    // one (Redis tells it only if a number is written, too).
     let end = ops.iter().filter(|op| op.writes()).map(|op| op.byte + op.len()).max();
     let Some(end) = end else { return read(ctx, key, ops) };
     if read_only {
