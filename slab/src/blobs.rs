@@ -3,7 +3,11 @@
 //! Owns which body (version) each id has, growth, copy-on-write and deferred freeing. Must not know what the bytes mean.
 //!
 //! Layout: all extents of a body are full and of [`SEGMENT_BYTES`] but the last, which may be smaller; when that is full it is first
-//! replaced by a larger one, so that a byte's place follows from its offset alone.
+//! replaced by a larger one, so that a byte's place follows from its offset alone. A hole is a full extent that several entries name: one
+//! that was never written. It is never the one that grows, since that has room.
+//!
+//! Invariant on which holes rest: behind the touched part of an extent (`Extents::touched_bytes`) there are zeros. So whoever writes to an
+//! extent tells so by `Extents::touch`.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -19,6 +23,8 @@ use crate::region::{Commit, PAGE_BYTES, Table};
 
 /// Bodies with more extents are freed in slices.
 const EXTENTS_FREED_AT_ONCE: usize = 4;
+/// An extent of zeros that so many holes name is left for a new one, so that its count cannot overflow: each name takes 4 bytes of index.
+const HOLES_MAX: u32 = 1 << 31;
 /// Returned bodies collected when a blob is made.
 const COLLECTED_AT_ONCE: usize = 8;
 
@@ -65,6 +71,8 @@ pub(crate) struct Blobs {
     pending: u32,
     /// Bodies taken from the return stack, not yet looked at, linked by `next`.
     collected: u32,
+    /// What holes name: an extent that was never written, with one reference of ours; 0 = none yet.
+    zeros: u32,
     /// Live ids.
     pub(crate) count: u64,
 }
@@ -85,6 +93,7 @@ impl Blobs {
             free_body: 0,
             pending: 0,
             collected: 0,
+            zeros: 0,
             count: 0,
         })
     }
@@ -152,14 +161,19 @@ impl Blobs {
         self.body(id).len.load(Relaxed)
     }
 
-    /// Bytes of the extents and index blocks of a blob.
+    /// Bytes of the extents and index blocks of a blob; holes take none.
     pub(crate) fn held_bytes(&self, id: BlobId) -> u64 {
         let body = self.body(id);
         let extents = body.extents.load(Relaxed) as usize;
         let Some(last) = extents.checked_sub(1) else { return 0 };
         let blocks = body.blocks.iter().map(|block| block.load(Relaxed)).filter(|&page| page != 0);
         let blocks: usize = blocks.map(|page| self.extents.bytes(page)).sum();
-        last as u64 * SEGMENT_BYTES as u64 + self.extents.bytes(self.shared.entry(body, last)) as u64 + blocks as u64
+        let holes = match self.zeros {
+            0 => 0,
+            zeros => (0..extents).filter(|&extent| self.shared.entry(body, extent) == zeros).count(),
+        };
+        let bytes = last * SEGMENT_BYTES + self.extents.bytes(self.shared.entry(body, last)) - holes * SEGMENT_BYTES;
+        (bytes + blocks) as u64
     }
 
     /// The last extent and the bytes written to it, if it has room.
@@ -226,55 +240,6 @@ impl Blobs {
         Ok(())
     }
 
-    /// Appends zeros, all or nothing. Whole segments of them are one extent, counted as often as it is there, until they are written.
-    pub(crate) fn append_zeros(&mut self, id: BlobId, bytes: u64) -> Result<(), AllocError> {
-        let len = self.len(id);
-        let done = self.add_zeros(id, len.checked_add(bytes).expect("the length of a blob"));
-        if done.is_err() {
-            self.truncate(id, len);
-        }
-        done
-    }
-
-    fn add_zeros(&mut self, id: BlobId, end: u64) -> Result<(), AllocError> {
-        let mut zeros = None;
-        loop {
-            let len = self.len(id);
-            let left = end - len;
-            if left == 0 {
-                return Ok(());
-            }
-            if left >= SEGMENT_BYTES as u64 && len.is_multiple_of(SEGMENT_BYTES as u64) {
-                let held = body::segments(len);
-                if self.body(id).extents.load(Relaxed) as usize > held {
-                    // An extent that waits for the first byte of this segment, and may be too small.
-                    self.free_last_extent(self.number(id));
-                }
-                if let Some(page) = zeros {
-                    self.add_entry(id, page)?;
-                    self.extents.retain(page);
-                } else {
-                    let page = self.alloc_extent(EXTENT_PAGES_MAX)?;
-                    if let Err(error) = self.add_entry(id, page) {
-                        self.extents.release_ref(&self.shared.region, page);
-                        return Err(error);
-                    }
-                    // SAFETY: a new extent of a whole segment, which nobody reads before the length covers it.
-                    unsafe { self.shared.address(page, 0).as_ptr().write_bytes(0, SEGMENT_BYTES) };
-                    self.extents.touch(page, SEGMENT_BYTES);
-                    zeros = Some(page);
-                }
-                self.body(id).len.store(len + SEGMENT_BYTES as u64, Relaxed);
-                continue;
-            }
-            let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(SEGMENT_BYTES);
-            let spare = self.spare(id, wanted)?;
-            let now = spare.len().min(wanted);
-            spare[..now].fill(0);
-            self.advance(id, now);
-        }
-    }
-
     /// Puts bytes at a place, which may reach or lie beyond the end: zeros fill what is between. All or nothing.
     pub(crate) fn write(&mut self, id: BlobId, offset: usize, bytes: &[u8]) -> Result<(), AllocError> {
         let len = self.len(id);
@@ -282,7 +247,7 @@ impl Blobs {
         let (over, behind) = bytes.split_at(inside);
         let hole = (offset as u64).saturating_sub(len);
         // What is overwritten comes last, as only what was appended can be taken back.
-        let mut done = if behind.is_empty() { Ok(()) } else { self.append_zeros(id, hole) };
+        let mut done = if behind.is_empty() { Ok(()) } else { self.extend_zeros(id, len + hole) };
         done = done
             .and_then(|()| self.append(id, behind))
             .and_then(|()| self.write_at(id, if over.is_empty() { 0 } else { offset }, over));
@@ -303,11 +268,71 @@ impl Blobs {
         Ok(copy)
     }
 
+    /// Grows a blob to `len` bytes with zeros, all or nothing. Whole segments become holes: they name one extent of zeros, which is copied
+    /// when they are written to. So a hole costs its index, and what fills the segments at its ends was mostly never touched.
+    pub(crate) fn extend_zeros(&mut self, id: BlobId, len: u64) -> Result<(), AllocError> {
+        let before = self.len(id);
+        let grown = self.try_extend_zeros(id, len);
+        if grown.is_err() {
+            self.truncate(id, before);
+        }
+        grown
+    }
+
+    fn try_extend_zeros(&mut self, id: BlobId, len: u64) -> Result<(), AllocError> {
+        while self.len(id) < len {
+            let rest = usize::try_from(len - self.len(id)).unwrap_or(usize::MAX);
+            if rest >= SEGMENT_BYTES && self.len(id).is_multiple_of(SEGMENT_BYTES as u64) && self.room(id).is_none() {
+                self.add_holes(id, rest / SEGMENT_BYTES)?;
+                continue;
+            }
+            self.spare(id, rest)?;
+            let (page, written) = self.room(id).expect("the blob has room");
+            let end = self.extents.bytes(page).min(written.saturating_add(rest));
+            let stale = self.extents.touched_bytes(page).clamp(written, end) - written;
+            // SAFETY: as in `spare`: committed memory behind the blob's length, inside the extent. Behind what was touched it is zeros.
+            unsafe { self.shared.address(page, written).as_ptr().write_bytes(0, stale) };
+            let grown = &self.body(id).len;
+            grown.store(grown.load(Relaxed) + (end - written) as u64, Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Adds segments that are holes. The blob ends with a segment.
+    fn add_holes(&mut self, id: BlobId, count: usize) -> Result<(), AllocError> {
+        let number = self.number(id);
+        let first = self.shared.body(number).extents.load(Relaxed) as usize;
+        let error = AllocError { requested_bytes: count.saturating_mul(SEGMENT_BYTES) };
+        if count > EXTENTS_MAX - first {
+            return Err(error);
+        }
+        if self.zeros == 0 || self.extents.refs(self.zeros) >= HOLES_MAX {
+            let fresh = self.extents.alloc_zeros(&self.shared.region).ok_or(error)?;
+            if self.zeros != 0 {
+                self.extents.retire_zeros(&self.shared.region, self.zeros);
+            }
+            self.zeros = fresh;
+        }
+        for extent in first..first + count {
+            self.add_block(number, extent)?;
+            let body = self.shared.body(number);
+            self.shared.set_entry(body, extent, self.zeros);
+            self.extents.retain(self.zeros);
+            // A reader does not look at what is beyond the length it has seen; a failure finds all that there is to take back.
+            #[expect(clippy::cast_possible_truncation, reason = "below EXTENTS_MAX")]
+            body.extents.store(extent as u32 + 1, Relaxed);
+            body.len.store((extent as u64 + 1) * SEGMENT_BYTES as u64, Relaxed);
+        }
+        Ok(())
+    }
+
     /// Takes back what a failed append has added; no reader has seen it.
     fn truncate(&mut self, id: BlobId, len: u64) {
         let number = self.number(id);
-        // An extent with room behind `len` stays, even an empty one if it is the first.
-        let keep = body::segments(len).max(1);
+        // An extent with room behind `len` stays, even an empty one if it is the first; but a hole has no room.
+        let first_is_hole = self.shared.body(number).extents.load(Relaxed) > 0
+            && self.shared.entry(self.shared.body(number), 0) == self.zeros;
+        let keep = body::segments(len).max(usize::from(!first_is_hole));
         while self.shared.body(number).extents.load(Relaxed) as usize > keep {
             self.free_last_extent(number);
         }
@@ -394,10 +419,16 @@ impl Blobs {
         let written = body.len.load(Relaxed) - extent as u64 * SEGMENT_BYTES as u64;
         let bytes = usize::try_from(written).unwrap_or(usize::MAX).min(self.extents.bytes(old));
         debug_assert!(bytes <= self.extents.bytes(copy));
+        // What was never touched is zeros, in the old one as in the copy, and need not be read or written.
+        let touched = self.extents.touched_bytes(old).min(bytes);
+        let stale = self.extents.touched_bytes(copy).clamp(touched, bytes) - touched;
         // SAFETY: both extents are live, at least `bytes` long and distinct; the copy is nobody else's yet, the old one is only read.
-        unsafe { self.shared.address(old, 0).copy_to_nonoverlapping(self.shared.address(copy, 0), bytes) };
+        unsafe {
+            self.shared.address(old, 0).copy_to_nonoverlapping(self.shared.address(copy, 0), touched);
+            self.shared.address(copy, touched).as_ptr().write_bytes(0, stale);
+        }
         self.shared.set_entry(body, extent, copy);
-        self.extents.touch(copy, bytes);
+        self.extents.touch(copy, touched);
         self.extents.release_ref(&self.shared.region, old);
         Ok(())
     }
@@ -467,6 +498,7 @@ impl Blobs {
             // SAFETY: inside the length, hence inside the extent; the body is the owner's alone and so are its extents from `offset` to
             // `end` (copied above if not), and `&mut self` excludes the owner's own readers. `bytes` cannot overlap for that reason.
             unsafe { self.shared.address(page, within).as_ptr().copy_from_nonoverlapping(now.as_ptr(), now.len()) };
+            self.extents.touch(page, within + now.len());
             at += now.len();
             rest = later;
         }

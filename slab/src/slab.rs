@@ -208,7 +208,8 @@ impl Slab {
     }
 
     /// The room that follows the last byte: never empty, ends with the segment at the latest. What was written to it becomes part of
-    /// the blob by [`Slab::blob_advance`]. It holds zeros or bytes of freed blobs.
+    /// the blob by [`Slab::blob_advance`]. It holds zeros or bytes of freed blobs. Write nothing that you do not advance over: what lies behind
+    /// is taken for untouched.
     ///
     /// # Errors
     /// When memory for more room cannot be had.
@@ -232,7 +233,7 @@ impl Slab {
         self.blobs.append(id, bytes)
     }
 
-    /// Puts bytes at a place that may reach or lie beyond the end; zeros fill what is between ([`Slab::blob_append_zeros`]). What a
+    /// Puts bytes at a place that may reach or lie beyond the end; zeros fill what is between ([`Slab::blob_extend_zeros`]). What a
     /// [`BlobRef`] can see is copied first.
     ///
     /// # Errors
@@ -241,21 +242,21 @@ impl Slab {
         self.blobs.write(id, offset, bytes)
     }
 
-    /// Appends zeros, all or none. Costs 256 KiB of memory and time for that at most, as whole segments of zeros share theirs until they
-    /// are written.
-    ///
-    /// # Errors
-    /// When memory cannot be had; the blob is as it was.
-    pub fn blob_append_zeros(&mut self, id: BlobId, bytes: usize) -> Result<(), AllocError> {
-        self.blobs.append_zeros(id, bytes as u64)
-    }
-
     /// A blob of the same bytes, whose owner is the caller; they share the memory until one of them is written.
     ///
     /// # Errors
     /// When memory for its records cannot be had.
     pub fn blob_duplicate(&mut self, id: BlobId) -> Result<BlobId, AllocError> {
         self.blobs.duplicate(id)
+    }
+
+    /// Grows the blob to `len` bytes with zeros, all or nothing; longer ones stay as they are. Whole segments of zeros take 4 bytes each until
+    /// they are written to, and no time to speak of.
+    ///
+    /// # Errors
+    /// When memory cannot be had; the blob is as it was.
+    pub fn blob_extend_zeros(&mut self, id: BlobId, len: usize) -> Result<(), AllocError> {
+        self.blobs.extend_zeros(id, len as u64)
     }
 
     /// Number of segments: contiguous parts of [`SEGMENT_BYTES`](crate::SEGMENT_BYTES), the last one shorter.

@@ -1,5 +1,6 @@
 //! Commands: what each takes, does and answers, a file a family. Knows nothing of layouts, connections or the wire; what a command has
 //! changed it reports, and the pipeline acts on it.
+pub mod bits;
 pub mod client;
 pub mod connection;
 pub mod ctx;

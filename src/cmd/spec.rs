@@ -5,7 +5,8 @@
 //! command is treated is a flag here.
 //!
 //! Values are those that Redis 7.0 reports in `COMMAND INFO` and `COMMAND DOCS`; where Redis 7.2 differs in a fact that we
-//! carry (CLIENT SETINFO, the deprecations of QUIT, SETNX, SETEX and PSETEX, the arguments of COMMAND GETKEYS), 7.2 wins.
+//! carry (CLIENT SETINFO, the deprecations of QUIT, SETNX, SETEX and PSETEX, the arguments of COMMAND GETKEYS), 7.2 wins; so do the
+//! operations of BITOP that came with 8.2.
 //!
 //! Invariants: a name is lower-case ASCII; a subcommand's name is `parent|name`; the legacy key range is derived from the
 //! key specifications and the categories that follow from a flag are derived from the flags, so neither can disagree.
@@ -49,6 +50,7 @@ macro_rules! bit_set {
     };
 }
 
+mod bitmap;
 mod connection;
 mod doc;
 mod generic;
@@ -57,6 +59,7 @@ mod keys;
 mod server;
 mod string;
 
+pub use bitmap::*;
 pub use connection::*;
 pub use doc::{ArgDoc, ArgFlags, ArgKind, Doc, DocFlags, Group};
 pub use generic::*;

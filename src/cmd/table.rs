@@ -1,5 +1,6 @@
 //! The command table: each row's facts (`spec`) joined to what runs it. The one place where a command exists.
 
+use super::bits::{self, field, op};
 use super::ctx::{Exec, Sliced};
 use super::spec::{self, Command};
 use super::{connection, expire, info, keys, many, server, strings};
@@ -43,7 +44,7 @@ static CONFIG: [Command<Exec>; 2] =
     [spec::CONFIG_GET.run(Exec::new(server::config_get)), spec::CONFIG_HELP.run(Exec::new(server::help))];
 
 /// All commands.
-pub static COMMANDS: [Command<Exec>; 59] = [
+pub static COMMANDS: [Command<Exec>; 66] = [
     // The connection
     spec::PING.run(Exec::new(connection::ping)),
     spec::ECHO.run(Exec::new(connection::echo)),
@@ -79,6 +80,14 @@ pub static COMMANDS: [Command<Exec>; 59] = [
     spec::DIGEST.run(Exec::new(strings::digest)),
     spec::DELEX.run(Exec::with_value(strings::delex, 3)),
     spec::DELIFEQ.run(Exec::with_value(strings::delifeq, 2)),
+    // Bits
+    spec::SETBIT.run(Exec::new(bits::setbit)),
+    spec::GETBIT.run(Exec::new(bits::getbit)),
+    spec::BITCOUNT.run(Exec::new(bits::bitcount)),
+    spec::BITPOS.run(Exec::new(bits::bitpos)),
+    spec::BITOP.run(Exec::new(op::bitop)),
+    spec::BITFIELD.run(Exec::new(field::bitfield)),
+    spec::BITFIELD_RO.run(Exec::new(field::bitfield_ro)),
     // Keys of any type
     spec::DEL.run(Exec::sliced(del, &DEL)),
     spec::UNLINK.run(Exec::sliced(del, &DEL)),

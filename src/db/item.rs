@@ -497,6 +497,18 @@ pub unsafe fn overwrite_value(slab: &mut Slab, h: Handle, mut header: Header, va
     }
 }
 
+/// The bytes of a raw value, to be changed in place.
+///
+/// # Safety
+/// `h` is a live item of `slab`, its value is raw.
+pub unsafe fn raw_value_mut(slab: &mut Slab, h: Handle) -> &mut [u8] {
+    // SAFETY: a live item (caller).
+    let header = unsafe { Item::at(slab, h) }.header();
+    let offset = HEADER_BYTES + header.expiry_bytes() + usize::from(header.key_len);
+    // SAFETY: the value's place, inside the chunk; it is borrowed as long as the slab is, exclusively.
+    unsafe { std::slice::from_raw_parts_mut(slab.ptr(h).as_ptr().add(offset), usize::from(header.value_len)) }
+}
+
 /// Overwrites the value of a string with one of the same length, if it is raw and the item has no deadline. False: it is not so, nothing
 /// was done.
 ///

@@ -33,12 +33,22 @@ impl Db<'_> {
     }
 
     #[inline(always)]
-    fn string_of(&self, found: Found) -> Result<Value<'_>, DbError> {
+    pub(super) fn string_of(&self, found: Found) -> Result<Value<'_>, DbError> {
         let item = item_at(&self.shard.slab, found.handle);
         if item.header().kind != Type::String {
             return Err(DbError::WrongType);
         }
         Ok(item.value())
+    }
+
+    /// The bytes of a string that lies in its item as it is, to be changed in place.
+    pub(super) fn raw_string_mut(&mut self, found: Found) -> Option<&mut [u8]> {
+        let header = self.item(found.handle).header();
+        if header.kind != Type::String || header.encoding != Encoding::Raw {
+            return None;
+        }
+        // SAFETY: a live item, with a raw value.
+        Some(unsafe { item::raw_value_mut(&mut self.shard.slab, found.handle) })
     }
 
     /// A reference to a large value, for sending it from where it lies.
@@ -97,7 +107,7 @@ impl Db<'_> {
     }
 
     #[inline(never)]
-    fn set_slow(
+    pub(super) fn set_slow(
         &mut self,
         key: Key<'_>,
         found: Option<Found>,

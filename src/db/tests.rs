@@ -98,6 +98,8 @@ enum Step {
     Append(usize, u8, usize),
     /// A part of so many bytes at a place, at once or prepared aside.
     Put(usize, u8, usize, usize, bool),
+    /// Changes so many bytes from an offset on, and reads them.
+    Edit(usize, u8, usize, usize),
     Remove(usize, u8),
     SetDeadline(usize, u8, When),
     Exists(usize, u8),
@@ -159,6 +161,8 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (at(), prop_oneof![0usize..40, 4000usize..20_000]).prop_map(|((d, n), len)| Step::Append(d, n, len)),
         4 => (at(), prop_oneof![0usize..100, 10_000usize..600_000], prop_oneof![1usize..40, 4000usize..20_000], any::<bool>())
             .prop_map(|((d, n), offset, len, aside)| Step::Put(d, n, offset, len, aside)),
+        4 => (at(), prop_oneof![0usize..60, 0usize..20_000, 0..1_500_000usize], 1..=super::bits::EDIT_BYTES_MAX)
+            .prop_map(|((d, n), offset, len)| Step::Edit(d, n, offset, len)),
         3 => at().prop_map(|(d, n)| Step::Remove(d, n)),
         3 => (at(), when()).prop_map(|((d, n), w)| Step::SetDeadline(d, n, w)),
         1 => at().prop_map(|(d, n)| Step::Exists(d, n)),
@@ -360,6 +364,10 @@ impl World {
             Step::Add(d, n, by) => self.add(d, &name(n), by),
             Step::Append(d, n, len) => self.append(d, &name(n), len),
             Step::Put(d, n, offset, len, aside) => self.put_part(d, &name(n), offset, len, aside),
+        }
+    }
+
+            Step::Edit(d, n, offset, len) => self.edit(d, &name(n), offset, len),
             Step::Remove(d, n) => self.remove(d, &name(n)),
             Step::SetDeadline(d, n, when) => self.set_deadline(d, &name(n), self.at(when)),
             Step::Exists(d, n) => {
@@ -518,6 +526,56 @@ impl World {
             }
             // A last extent that was made larger stays so, and may be a copy of a shared one.
             Err(e) => self.failed(e, used, 512 << 10),
+    fn edit(&mut self, d: usize, key: &[u8], offset: usize, len: usize) {
+        let new = self.text(len);
+        let old = self.model[d].get(key).cloned();
+        let mut value = old.as_ref().map_or(Vec::new(), |e| e.value.clone());
+        let grows = old.is_none() || value.len() < offset + len;
+        value.resize(value.len().max(offset + len), 0);
+        let before = value.clone();
+        value[offset..offset + len].copy_from_slice(&new);
+        let deadline_ms = old.as_ref().and_then(|e| e.deadline_ms);
+        let placed = self.key(d, key);
+        let mut seen = Vec::new();
+        let edited = self.db(d).edit_string(placed, offset, len, |bytes| {
+            seen.extend_from_slice(bytes);
+            bytes.copy_from_slice(&new);
+        });
+        match edited {
+            Ok(edited) => {
+                assert_eq!(seen, before[offset..offset + len]);
+                assert_eq!((edited.grew, edited.changed), (grows, before != value));
+                self.created += u64::from(old.is_none());
+                self.put(d, key.to_vec(), value, deadline_ms);
+                let mut part = [0; 20];
+                let placed = self.key(d, key);
+                let mut db = self.db(d);
+                let n = db.read_part(placed, offset, &mut part).unwrap();
+                let snapshot = db.snapshot(placed).unwrap().expect("it is there");
+                let want = &self.model[d][key].value;
+                assert!(part[..n] == want[offset..want.len().min(offset + part.len())]);
+                assert!(
+                    snapshot.len() == want.len() && !snapshot.is_empty() && snapshot.piece(want.len(), 9).is_empty()
+                );
+                let mut at = 0;
+                while at < want.len() {
+                    let piece = snapshot.piece(at, 100_000);
+                    assert!(!piece.is_empty() && want[at..].starts_with(piece));
+                    at += piece.len();
+                }
+                (0..2).for_each(|_| self.count_read(true));
+            }
+            Err(e) => {
+                assert_eq!(e, DbError::OutOfMemory);
+                // It may have grown before the copy failed of what a reader sees.
+                if let Some(now) = self.read(d, key, false) {
+                    assert!(old.as_ref().is_some_and(|e| e.value == now) || now == before);
+                    self.created += u64::from(old.is_none());
+                    self.put(d, key.to_vec(), now, deadline_ms);
+                } else {
+                    assert!(old.is_none());
+                }
+            }
         }
     }
 

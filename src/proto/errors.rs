@@ -28,6 +28,16 @@ pub const LCS_LEN_AND_IDX: &str = "ERR If you want both the length and indexes, 
 pub const LCS_TOO_LONG: &str = "ERR String too long for LCS";
 pub const LCS_MEMORY: &str = "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len";
 pub const INVALID_CURSOR: &str = "ERR invalid cursor";
+/// SETBIT and its kin.
+pub const BIT_OFFSET: &str = "ERR bit offset is not an integer or out of range";
+pub const BIT_VALUE: &str = "ERR bit is not an integer or out of range";
+/// BITPOS of another bit.
+pub const BIT_ARGUMENT: &str = "ERR The bit argument must be 1 or 0.";
+pub const BITOP_NOT: &str = "ERR BITOP NOT must be called with a single source key.";
+pub const BITFIELD_TYPE: &str =
+    "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.";
+pub const BITFIELD_OVERFLOW: &str = "ERR Invalid OVERFLOW type specified";
+pub const BITFIELD_READ_ONLY: &str = "ERR BITFIELD_RO only supports the GET subcommand";
 /// EXPIRE and its kin.
 pub const EXPIRE_NX_AND_OTHERS: &str = "ERR NX and XX, GT or LT options at the same time are not compatible";
 pub const EXPIRE_GT_AND_LT: &str = "ERR GT and LT options at the same time are not compatible";
@@ -113,6 +123,11 @@ pub fn hello_option(option: &[u8]) -> Vec<u8> {
 /// EXPIRE and its kin.
 pub fn unsupported_option(option: &[u8]) -> Vec<u8> {
     [b"ERR Unsupported option ", head(option, option.len())].concat()
+}
+
+/// BITOP DIFF, DIFF1 or ANDOR of a single source.
+pub fn bitop_sources(operation: &[u8]) -> Vec<u8> {
+    [b"ERR BITOP ", &*operation.to_ascii_uppercase(), b" must be called with at least two source keys."].concat()
 }
 
 /// CLIENT SETINFO with a text that CLIENT LIST could not show; `option` in lower case.

@@ -95,6 +95,26 @@ fn row_13_numbers_that_are_none() {
     );
 }
 
+/// Row 17, ga PR#1968: the greatest number, and one more, in each of the three ways.
+#[test]
+fn row_17_overflow_of_the_widest_field() {
+    let server = Server::start();
+    let mut c = server.client();
+    script(
+        &server,
+        &mut c,
+        r"
+        BITFIELD b SET i64 0 9223372036854775807              => [:0]
+        BITFIELD b OVERFLOW SAT INCRBY i64 0 1                => [:9223372036854775807]
+        BITFIELD b OVERFLOW FAIL INCRBY i64 0 1               => [nil]
+        BITFIELD b OVERFLOW WRAP INCRBY i64 0 1               => [:-9223372036854775808]
+        BITFIELD b OVERFLOW SAT INCRBY i64 0 -1               => [:-9223372036854775808]
+        BITFIELD b OVERFLOW FAIL INCRBY i64 0 -1              => [nil]
+        BITFIELD b OVERFLOW WRAP INCRBY i64 0 -1              => [:9223372036854775807]
+        ",
+    );
+}
+
 /// Row 19, rd#4886 and vk PR#3588: 38,000 keys come and go during a SCAN of 2,000.
 #[test]
 fn row_19_scan_while_keys_come_and_go() {

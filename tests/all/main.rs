@@ -15,6 +15,7 @@
 
 mod harness;
 
+mod bits;
 mod bug_reports;
 mod clients;
 mod connection;

@@ -31,7 +31,7 @@ static COMMAND: [Command<()>; 7] = [
 static CONFIG: [Command<()>; 2] = [spec::CONFIG_GET.run(()), spec::CONFIG_HELP.run(())];
 
 #[rustfmt::skip]
-static ROWS: [Command<()>; 59] = [
+static ROWS: [Command<()>; 66] = [
     spec::PING.run(()), spec::ECHO.run(()), spec::QUIT.run(()), spec::HELLO.run(()), spec::AUTH.run(()),
     spec::SELECT.run(()), spec::CLIENT.container((), &CLIENT), spec::SET.run(()), spec::GET.run(()),
     spec::SETNX.run(()), spec::SETEX.run(()), spec::PSETEX.run(()), spec::GETSET.run(()), spec::GETDEL.run(()),
@@ -46,6 +46,8 @@ static ROWS: [Command<()>; 59] = [
     spec::RANDOMKEY.run(()), spec::DBSIZE.run(()), spec::FLUSHDB.run(()), spec::FLUSHALL.run(()),
     spec::FLUSH.run(()), spec::INFO.run(()), spec::COMMAND.container((), &COMMAND),
     spec::CONFIG.container((), &CONFIG), spec::TIME.run(()), spec::DEBUG.run(()), spec::SHUTDOWN.run(()),
+    spec::SETBIT.run(()), spec::GETBIT.run(()), spec::BITCOUNT.run(()), spec::BITPOS.run(()), spec::BITOP.run(()),
+    spec::BITFIELD.run(()), spec::BITFIELD_RO.run(()),
 ];
 
 fn commands() -> Commands<()> {
@@ -56,7 +58,7 @@ fn commands() -> Commands<()> {
 const OURS: [&str; 6] = ["flush", "client|setinfo", "msetex", "digest", "delex", "delifeq"];
 /// Commands that Redis deprecates, or whose arguments it documents, only since 7.2.
 const DEPRECATED_LATER: [&str; 4] = ["quit", "setnx", "setex", "psetex"];
-const ARGUED_LATER: [&str; 2] = ["command|getkeys", "command|getkeysandflags"];
+const ARGUED_LATER: [&str; 3] = ["command|getkeys", "command|getkeysandflags", "bitop"];
 
 /// The full names of our commands that Redis 7.0 has, too.
 fn shared_names() -> impl Iterator<Item = &'static str> {

@@ -3,6 +3,7 @@
 /// The section of the manual a command belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Group {
+    Bitmap,
     Connection,
     Generic,
     Server,
@@ -12,6 +13,7 @@ pub enum Group {
 impl Group {
     pub const fn name(self) -> &'static str {
         match self {
+            Group::Bitmap => "bitmap",
             Group::Connection => "connection",
             Group::Generic => "generic",
             Group::Server => "server",
@@ -147,6 +149,12 @@ impl ArgDoc {
 
     pub const fn optional(mut self) -> ArgDoc {
         self.flags = ArgFlags::of(&[self.flags, ArgFlags::OPTIONAL]);
+        self
+    }
+
+    /// Its token comes again with each value.
+    pub const fn multiple_token(mut self) -> ArgDoc {
+        self.flags = ArgFlags::of(&[self.flags, ArgFlags::MULTIPLE, ArgFlags::MULTIPLE_TOKEN]);
         self
     }
 

@@ -1,4 +1,6 @@
 //! Situations of their own, one a test.
+mod bits;
+
 use super::{Rig, bulk, request};
 use crate::cmd::many::OUT_HIGH_BYTES;
 use crate::config::{Config, OutputLimit};
