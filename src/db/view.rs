@@ -2,7 +2,7 @@
 #![allow(unsafe_code)]
 
 use super::item::{self, Expiry, Item, Key, NewKey, NewValue, Type};
-use super::{DbError, ItemHash, Shard, item_at};
+use super::{DbError, ItemHash, Shard, access, item_at};
 use crate::table::{Home, Slot, Table};
 use dolmen_slab::{Handle, Kind, Slab};
 
@@ -12,6 +12,8 @@ pub struct Db<'a> {
     pub(super) index: usize,
     /// Unix time of the command.
     now_ms: u64,
+    /// The same on the access clock.
+    pub(super) tick: u32,
     /// The table's when this view was made: the sites of its keys are good while it stays so.
     epoch: u64,
 }
@@ -40,7 +42,7 @@ impl<'a> Db<'a> {
         assert!(index < shard.databases.len(), "SELECT checks the index");
         shard.databases_used = shard.databases_used.max(index + 1);
         let epoch = shard.databases[index].table.epoch();
-        Db { shard, index, now_ms, epoch }
+        Db { shard, index, now_ms, tick: access::tick(now_ms), epoch }
     }
 
     #[inline(always)]
@@ -169,7 +171,7 @@ impl<'a> Db<'a> {
 
     #[cold]
     #[inline(never)]
-    fn key_blob(&mut self, key: Key<'_>) -> Result<dolmen_slab::BlobId, DbError> {
+    pub(super) fn key_blob(&mut self, key: Key<'_>) -> Result<dolmen_slab::BlobId, DbError> {
         let slab = &mut self.shard.slab;
         let id = slab.blob_new(key.bytes.len())?;
         if let Err(e) = slab.blob_append(id, key.bytes) {
@@ -212,7 +214,7 @@ impl<'a> Db<'a> {
         };
         let Shard { slab, databases, seed, .. } = &mut *self.shard;
         // SAFETY: the chunk was allocated for exactly these parts and nobody reads it yet; key and value come from outside of it.
-        unsafe { item::write(slab, h, 0, key, value, expiry) };
+        unsafe { item::write(slab, h, self.tick, key, value, expiry) };
         let database = &mut databases[self.index];
         database.table.insert(slab, &ItemHash { seed: *seed }, hash, h)?;
         database.expires += u64::from(expiry.is_some());
@@ -306,7 +308,10 @@ impl<'a> Db<'a> {
     /// [`DbError::OutOfMemory`]; nothing has changed then.
     pub fn set_deadline(&mut self, key: Key<'_>, deadline_ms: Option<u64>) -> Result<bool, DbError> {
         match self.find(key) {
-            Some(found) => self.set_deadline_found(key.hash, found, deadline_ms).map(|()| true),
+            Some(found) => {
+                self.touch(found);
+                self.set_deadline_found(key.hash, found, deadline_ms).map(|()| true)
+            }
             None => Ok(false),
         }
     }

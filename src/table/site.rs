@@ -36,6 +36,11 @@ impl Table {
         self.directory.set_epoch(other.epoch() + 1);
     }
 
+    /// Sets a table that changes places with another apart from what both were.
+    pub fn set_epoch(&mut self, epoch: u64) {
+        self.directory.set_epoch(epoch);
+    }
+
     /// Where the search for `hash` begins. Fetches that line.
     #[inline(always)]
     #[must_use]
