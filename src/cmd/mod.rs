@@ -3,13 +3,17 @@
 pub mod client;
 pub mod connection;
 pub mod ctx;
+pub mod dump;
 pub mod event;
 pub mod expire;
 pub mod info;
 pub mod introspect;
 pub mod keys;
 pub mod many;
+pub mod moves;
+pub mod object;
 pub mod options;
+pub mod pieces;
 pub mod server;
 pub mod spec;
 pub mod strings;

@@ -73,6 +73,12 @@ impl Db<'_> {
         self.shard.db(index, now_ms)
     }
 
+    /// Is there such a key, for a command that goes on to write? No read, no use.
+    #[must_use]
+    pub fn is_there(&mut self, key: Key<'_>) -> bool {
+        self.find(key).is_some()
+    }
+
     /// Must a command that names this key of any database wait? The pipeline asks for the client's own database only.
     #[must_use]
     pub fn is_held(&self, database: usize, key: Key<'_>, writes: bool) -> bool {

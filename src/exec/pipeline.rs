@@ -224,10 +224,14 @@ impl Engine {
             }
             Some(row) => match if gate == 0 { Verdict::Run } else { look_twice(&mut ctx, row, args, gate) } {
                 Verdict::Run => {
-                    (row.run.run)(&mut ctx, args);
+                    let outcome = (row.run.run)(&mut ctx, args);
                     apply_effects(&mut ctx);
-                    ctx.client().last_command = &row.name;
-                    End::All
+                    if outcome == Outcome::Done {
+                        ctx.client().last_command = &row.name;
+                        End::All
+                    } else {
+                        broken_off(&mut ctx, row, outcome, 0)
+                    }
                 }
                 Verdict::Refused => End::All,
                 Verdict::Wait => {

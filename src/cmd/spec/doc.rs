@@ -158,6 +158,12 @@ impl ArgDoc {
 
 /// A key found by the first key specification.
 pub(super) const KEY: ArgDoc = ArgDoc { key_spec_index: Some(0), ..ArgDoc::new(ArgKind::Key, "key", &[]) };
+
+/// A key found by the key specification of this index.
+pub(super) const fn key(name: &'static str, key_spec_index: u8) -> ArgDoc {
+    ArgDoc { key_spec_index: Some(key_spec_index), ..ArgDoc::new(ArgKind::Key, name, &[]) }
+}
+
 pub(super) const VALUE: ArgDoc = string("value");
 
 pub(super) const fn string(name: &'static str) -> ArgDoc {
