@@ -255,7 +255,7 @@ impl RestoreTask {
     fn open(&self, max_bytes: u64) -> Result<Stage, Failure> {
         let end = self.payload.len() - FOOTER_BYTES;
         // The head is far shorter than a segment.
-        let start = &self.payload.segment(0)[..];
+        let start = self.payload.segment(0);
         let start = &start[..start.len().min(end)];
         let Some((&value_type::STRING, mut rest)) = start.split_first() else { return Err(errors::BAD_DATA.into()) };
         let head = string::read_head(&mut rest).map_err(|_| errors::BAD_DATA)?;
