@@ -15,6 +15,7 @@ pub mod object;
 pub mod options;
 pub mod pieces;
 pub mod server;
+pub mod sort;
 pub mod spec;
 pub mod strings;
 pub mod table;

@@ -28,6 +28,8 @@ pub const BAD_DATA: &str = "ERR Bad data format";
 pub const INVALID_TTL: &str = "ERR Invalid TTL value, must be >= 0";
 pub const INVALID_IDLETIME: &str = "ERR Invalid IDLETIME value, must be >= 0";
 pub const INVALID_FREQ: &str = "ERR Invalid FREQ value, must be >= 0 and <= 255";
+/// SORT of what is no number.
+pub const SCORES: &str = "ERR One or more scores can't be converted into double";
 pub const STRING_TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
 pub const INVALID_CURSOR: &str = "ERR invalid cursor";
 /// EXPIRE and its kin.
