@@ -29,7 +29,7 @@ const LAYERS: [(&str, &[&str]); 13] = [
 ];
 
 /// The files (or, ending in a slash, folders) that may be unsafe, and why each is.
-const UNSAFE: [(&str, &str); 25] = [
+const UNSAFE: [(&str, &str); 27] = [
     ("slab/src/ahead.rs", "the scheduling class of the thread that faults pages in"),
     ("slab/src/blobs.rs", "counted bytes behind pointers"),
     ("slab/src/body.rs", "bodies of blobs"),
@@ -43,6 +43,8 @@ const UNSAFE: [(&str, &str); 25] = [
     ("src/base/bytes.rs", "copies of short byte strings"),
     ("src/base/heap.rs", "tunes the C library's allocator"),
     ("src/base/out.rs", "replies written into spare capacity"),
+    ("src/base/sync/futex.rs", "the futex system call"),
+    ("src/base/sync/lock.rs", "data behind a lock"),
     ("src/db/access.rs", "items behind handles"),
     ("src/db/background.rs", "items behind handles"),
     ("src/db/item.rs", "items behind handles"),

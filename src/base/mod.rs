@@ -12,3 +12,4 @@ pub mod log;
 pub mod out;
 pub mod quote;
 pub mod rng;
+pub mod sync;
