@@ -52,6 +52,7 @@ pub fn setbit(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
             byte[0] = before & !mask | on;
         })?;
         if edited.grew || edited.changed {
+            ctx.db.mark_modified(key);
             ctx.report(key, Event::SetBit);
         }
         ctx.reply.int(i64::from(before & mask != 0));

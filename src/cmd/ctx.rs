@@ -376,6 +376,15 @@ impl<'a> Ctx<'a> {
     #[inline(always)]
     pub fn also(&mut self, _key: Key<'_>, _event: Event) {}
 
+    /// `report` for a key of another database than the client's.
+    pub fn report_in(&mut self, database: usize, key: Key<'_>, event: Event) {
+        self.changed += 1;
+        self.also_in(database, key, event);
+    }
+
+    /// `also` for a key of another database than the client's.
+    pub fn also_in(&mut self, _database: usize, _key: Key<'_>, _event: Event) {}
+
     /// The value given by an argument: the argument itself, or the blob that was received in its place.
     #[inline(always)]
     pub fn take_value<'v>(&mut self, argument: &'v [u8]) -> NewValue<'v> {

@@ -1,4 +1,4 @@
-//! Commands on keys of any type: DEL UNLINK EXISTS TYPE KEYS SCAN RANDOMKEY DBSIZE FLUSHDB FLUSHALL.
+//! Commands on keys of any type: DEL UNLINK EXISTS TOUCH TYPE KEYS SCAN RANDOMKEY DBSIZE FLUSHDB FLUSHALL.
 
 use super::ctx::{Args, Budget, Ctx, FIRST_SLICE, Failure, Outcome, Task};
 use super::event::Event;
@@ -33,6 +33,10 @@ pub fn del_each(ctx: &mut Ctx<'_>, group: Args<'_>) -> Result<u64, Failure> {
 
 pub fn exists_each(ctx: &mut Ctx<'_>, group: Args<'_>) -> Result<u64, Failure> {
     Ok(u64::from(ctx.db.exists(ctx.first_key(group[0]))))
+}
+
+pub fn touch_each(ctx: &mut Ctx<'_>, group: Args<'_>) -> Result<u64, Failure> {
+    Ok(u64::from(ctx.db.touch_key(ctx.first_key(group[0]))))
 }
 
 fn type_name(kind: Type) -> &'static str {

@@ -74,8 +74,11 @@ impl Shard {
     /// Works in rounds of small units until nothing is left to do now (false) or `time_left` says no (true: call again soon).
     /// `sweep` also looks for memory worth evacuating; some times a second is enough.
     pub fn background(&mut self, now_ms: u64, sweep: bool, mut time_left: impl FnMut() -> bool) -> bool {
-        if sweep && self.evacuation.is_none() {
-            self.evacuation = self.slab.pick_victim();
+        if sweep {
+            if self.evacuation.is_none() {
+                self.evacuation = self.slab.pick_victim();
+            }
+            self.age_some(now_ms);
         }
         loop {
             let mut pending = false;

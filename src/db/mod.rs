@@ -6,6 +6,7 @@
 //!
 //! Invariant on which the unsafe code here and in `item` rests: **a handle in a table of a shard is a live item of that shard's slab,
 //! and nothing else keeps an item's handle across calls.**
+pub mod access;
 pub mod background;
 pub mod bits;
 pub mod hold;
@@ -15,6 +16,7 @@ mod locks;
 mod strings;
 #[cfg(test)]
 mod tests;
+pub mod transfer;
 pub mod view;
 pub mod wheel;
 
@@ -178,8 +180,13 @@ pub struct Shard {
     detached_total: u64,
     drained_total: u64,
     evacuation: Option<dolmen_slab::Victim>,
+    /// Where the look for items that were not used for long goes on.
+    aging: access::Walk,
     pub stats: ShardStats,
     pub holds: hold::Holds,
+    /// Lets any two keys count as those of different shards.
+    #[cfg(test)]
+    pub apart: bool,
 }
 
 impl Shard {
@@ -199,8 +206,11 @@ impl Shard {
             detached_total: 0,
             drained_total: 0,
             evacuation: None,
+            aging: access::Walk::default(),
             stats: ShardStats::default(),
             holds: hold::Holds::default(),
+            #[cfg(test)]
+            apart: false,
         })
     }
 

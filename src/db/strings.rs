@@ -15,7 +15,10 @@ impl Db<'_> {
     #[inline(always)]
     pub fn read_string(&mut self, key: Key<'_>) -> Result<Option<Value<'_>>, DbError> {
         match self.find_read(key) {
-            Some(found) => self.string_of(found).map(Some),
+            Some(found) => {
+                self.touch(found);
+                self.string_of(found).map(Some)
+            }
             None => Ok(None),
         }
     }
@@ -27,7 +30,10 @@ impl Db<'_> {
     #[inline]
     pub fn string_for_write(&mut self, key: Key<'_>) -> Result<Option<Value<'_>>, DbError> {
         match self.find(key) {
-            Some(found) => self.string_of(found).map(Some),
+            Some(found) => {
+                self.touch(found);
+                self.string_of(found).map(Some)
+            }
             None => Ok(None),
         }
     }
@@ -75,12 +81,13 @@ impl Db<'_> {
         Ok(NewValue::Blob(blob_of(&mut self.shard.slab, &[bytes])?))
     }
 
-    /// The commonest write: a string over one of the same length that has no deadline. False: it is not that; nothing was done.
+    /// The commonest write: a string over one of the same length that has no deadline and was used lately. False: it is not that; nothing was
+    /// done.
     #[inline(always)]
     pub fn overwrite_alike(&mut self, key: Key<'_>, bytes: &[u8]) -> bool {
         let Some(found) = self.find(key) else { return false };
         // SAFETY: a live item; `bytes` came from outside of the slab.
-        unsafe { item::overwrite_alike(&mut self.shard.slab, found.handle, bytes) }
+        unsafe { item::overwrite_alike(&mut self.shard.slab, found.handle, self.tick, bytes) }
     }
 
     /// Writes a string, whatever was there before.
@@ -91,7 +98,7 @@ impl Db<'_> {
     pub fn set_string(&mut self, key: Key<'_>, value: NewValue<'_>, deadline: Deadline) -> Result<(), DbError> {
         let found = self.find(key);
         if let (Some(found), NewValue::Raw(bytes)) = (found, value) {
-            let header = self.item(found.handle).header();
+            let header = self.rewritten(found);
             if deadline == Deadline::None
                 && header.flags & item::flag::EXPIRY == 0
                 && header.encoding != Encoding::Blob
@@ -141,8 +148,9 @@ impl Db<'_> {
         value: NewValue<'_>,
         deadline: Deadline,
     ) -> Result<(), DbError> {
+        let header = self.rewritten(found);
         let item = self.item(found.handle);
-        let (header, old_expiry, old_value) = (item.header(), item.expiry(), item.value());
+        let (old_expiry, old_value) = (item.expiry(), item.value());
         let old_blob = if let Value::Blob(id) = old_value { Some(id) } else { None };
         let expiry = match deadline {
             Deadline::None => None,
@@ -164,7 +172,7 @@ impl Db<'_> {
                 (header.flags & !item::flag::EXPIRY) | if expiry.is_some() { item::flag::EXPIRY } else { 0 };
             let to = slab.alloc(item::bytes_with_value(new_header, &value), Kind::Item)?;
             // SAFETY: `to` is new and long enough; the key is read from the old item, which is another chunk.
-            unsafe { item::copy_key_with_value(slab, found.handle, to, value, expiry) };
+            unsafe { item::copy_key_with_value(slab, found.handle, to, self.tick, value, expiry) };
             self.move_found(found, to);
             let expires = &mut self.shard.databases[self.index].expires;
             *expires = *expires + u64::from(expiry.is_some()) - u64::from(old_expiry.is_some());
@@ -192,7 +200,7 @@ impl Db<'_> {
         };
         let sum = old.checked_add(by).ok_or(DbError::Overflow)?;
         let value = NewValue::Int(sum);
-        let header = self.item(found.handle).header();
+        let header = self.rewritten(found);
         if fits(header, &value) {
             // SAFETY: a live item whose chunk has room for an integer; the old value is no blob.
             unsafe { item::overwrite_value(&mut self.shard.slab, found.handle, header, value) };
@@ -223,6 +231,7 @@ impl Db<'_> {
         let old = match value {
             Value::Blob(id) => {
                 self.shard.slab.blob_append(id, bytes)?;
+                self.touch(found);
                 return Ok(len);
             }
             Value::Raw(old) => old,
@@ -236,7 +245,27 @@ impl Db<'_> {
             let old = old.to_vec();
             NewValue::Blob(blob_of(&mut self.shard.slab, &[&old, bytes])?)
         };
-        self.set_slow(key, Some(found), value, Deadline::Keep).map(|()| len)
+        self.set_slow(key, Some(found), value, Deadline::Keep)?;
+        self.mark_modified(key);
+        Ok(len)
+    }
+
+    /// The string at a key was changed in part (as APPEND does, or SETRANGE): OBJECT ENCODING calls it raw from now on, as in Redis.
+    pub fn mark_modified(&mut self, key: Key<'_>) {
+        let Some(found) = self.find(key) else { return };
+        let mut header = self.item(found.handle).header();
+        header.flags |= item::flag::MODIFIED;
+        // SAFETY: the header of this live item, with that flag.
+        unsafe { item::overwrite_header(&mut self.shard.slab, found.handle, header) };
+    }
+
+    /// The header that an item has when its value is written anew.
+    #[inline(always)]
+    fn rewritten(&self, found: Found) -> Header {
+        let mut header = self.item(found.handle).header();
+        header.flags &= !item::flag::MODIFIED;
+        header.clock = self.tick;
+        header
     }
 
     /// Length of the string at a key, for a command that goes on to write.

@@ -102,6 +102,12 @@ enum Step {
     Edit(usize, u8, usize, usize),
     Remove(usize, u8),
     SetDeadline(usize, u8, When),
+    Rename(usize, u8, u8),
+    Move(usize, usize, u8),
+    /// From one database and key to another, in slices if it is large.
+    Copy(usize, u8, usize, u8),
+    Swap(usize, usize),
+    Touch(usize, u8),
     Exists(usize, u8),
     Scan(usize),
     Random(usize, u64),
@@ -165,7 +171,12 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|((d, n), offset, len)| Step::Edit(d, n, offset, len)),
         3 => at().prop_map(|(d, n)| Step::Remove(d, n)),
         3 => (at(), when()).prop_map(|((d, n), w)| Step::SetDeadline(d, n, w)),
-        1 => at().prop_map(|(d, n)| Step::Exists(d, n)),
+        4 => (at(), 0..NAMES).prop_map(|((d, n), to)| Step::Rename(d, n, to)),
+        3 => (at(), 1..DATABASES).prop_map(|((d, n), by)| Step::Move(d, (d + by) % DATABASES, n)),
+        4 => (at(), at()).prop_map(|((d, n), (to, m))| Step::Copy(d, n, to, m)),
+        1 => (0..DATABASES, 0..DATABASES).prop_map(|(a, b)| Step::Swap(a, b)),
+        1 => at().prop_map(|(d, n)| Step::Touch(d, n)),
+        2 => at().prop_map(|(d, n)| Step::Exists(d, n)),
         1 => (0..DATABASES).prop_map(Step::Scan),
         1 => (0..DATABASES, any::<u64>()).prop_map(|(d, seed)| Step::Random(d, seed)),
         1 => (0..DATABASES).prop_map(Step::Flush),
@@ -180,6 +191,8 @@ fn step() -> impl Strategy<Value = Step> {
 struct Entry {
     value: Vec<u8>,
     deadline_ms: Option<u64>,
+    /// When it was used last.
+    used_ms: u64,
 }
 
 /// A shard and what it should hold. The map knows the keys that are alive; one that has expired may still be in the shard, so lengths
@@ -242,7 +255,7 @@ impl World {
         if deadline_ms.is_some_and(|at| at <= self.now_ms) {
             self.model[d].remove(&key);
         } else {
-            self.model[d].insert(key, Entry { value, deadline_ms });
+            self.model[d].insert(key, Entry { value, deadline_ms, used_ms: self.now_ms });
         }
     }
 
@@ -338,11 +351,12 @@ impl World {
             }
             Step::Read(d, n) => {
                 let got = self.read(d, &name(n), true);
-                let want = self.model[d].get(&name(n)).map(|e| e.value.clone());
+                let want = self.used(d, &name(n)).map(|e| e.value);
                 self.count_read(want.is_some());
                 assert!(got == want, "key {n}");
             }
             Step::Hold(d, n) => {
+                self.used(d, &name(n));
                 let mut db = self.shard.db(d, self.now_ms);
                 if let Ok(Some(Value::Blob(id))) = db.string_for_write(db.key(&name(n))) {
                     let blob = db.blob_ref(id);
@@ -364,16 +378,40 @@ impl World {
             Step::Add(d, n, by) => self.add(d, &name(n), by),
             Step::Append(d, n, len) => self.append(d, &name(n), len),
             Step::Put(d, n, offset, len, aside) => self.put_part(d, &name(n), offset, len, aside),
-        }
-    }
-
             Step::Edit(d, n, offset, len) => self.edit(d, &name(n), offset, len),
             Step::Remove(d, n) => self.remove(d, &name(n)),
             Step::SetDeadline(d, n, when) => self.set_deadline(d, &name(n), self.at(when)),
-            Step::Exists(d, n) => {
-                let want = self.model[d].get(&name(n)).map(|e| e.deadline_ms);
+            Step::Rename(d, n, to) => self.rename(d, &name(n), &name(to)),
+            Step::Move(d, to, n) => self.move_to(d, to, &name(n)),
+            Step::Copy(d, n, to, m) => {
+                if (d, n) != (to, m) {
+                    self.copy((d, &name(n)), (to, &name(m)));
+                }
+            }
+            Step::Swap(a, b) => {
+                self.shard.swap(a, b);
+                self.model.swap(a, b);
+            }
+            Step::Touch(d, n) => {
+                let want = self.used(d, &name(n)).is_some();
+                self.count_read(want);
                 let key = name(n);
                 let key = self.key(d, &key);
+                assert_eq!(self.db(d).touch_key(key), want);
+            }
+            Step::Exists(d, n) => {
+                let entry = self.model[d].get(&name(n)).cloned();
+                let want = entry.as_ref().map(|e| e.deadline_ms);
+                let key = name(n);
+                let key = self.key(d, &key);
+                let now_ms = self.now_ms;
+                let idle = self.db(d).look_at(key).map(|item| access::idle_seconds(&item, now_ms));
+                assert_eq!(idle.is_some(), entry.is_some());
+                self.count_read(idle.is_some());
+                if let (Some(idle), Some(entry)) = (idle, entry) {
+                    let seconds = (now_ms - entry.used_ms) / 1000;
+                    assert!(seconds > 9 * 86_400 || idle.abs_diff(seconds) <= 1, "{idle} for {seconds}");
+                }
                 let mut db = self.db(d);
                 assert_eq!(db.exists(key), want.is_some());
                 assert_eq!(db.deadline_for_write(key), want);
@@ -425,13 +463,14 @@ impl World {
             match *command {
                 Short::Set(len) => {
                     if db.set_string(*key, NewValue::Raw(&value[..len]), Deadline::None).is_ok() {
-                        let entry = Entry { value: value[..len].to_vec(), deadline_ms: None };
+                        let entry = Entry { value: value[..len].to_vec(), deadline_ms: None, used_ms: self.now_ms };
                         self.created += u64::from(model.insert(key.bytes.to_vec(), entry).is_none());
                     }
                 }
                 Short::Read => {
                     let got = db.string_for_write(*key).unwrap().map(|v| matches!(v, Value::Raw(_)));
-                    assert_eq!(got, model.get(key.bytes).map(|_| true));
+                    let want = model.get_mut(key.bytes).map(|e| e.used_ms = self.now_ms);
+                    assert_eq!(got, want.map(|()| true));
                 }
                 Short::Remove => {
                     let want = model.remove(key.bytes).is_some();
@@ -526,6 +565,9 @@ impl World {
             }
             // A last extent that was made larger stays so, and may be a copy of a shared one.
             Err(e) => self.failed(e, used, 512 << 10),
+        }
+    }
+
     fn edit(&mut self, d: usize, key: &[u8], offset: usize, len: usize) {
         let new = self.text(len);
         let old = self.model[d].get(key).cloned();
@@ -576,6 +618,80 @@ impl World {
                     assert!(old.is_none());
                 }
             }
+        }
+    }
+
+    /// The entry of a key that is used now.
+    fn used(&mut self, d: usize, key: &[u8]) -> Option<Entry> {
+        let now_ms = self.now_ms;
+        let entry = self.model[d].get_mut(key)?;
+        entry.used_ms = now_ms;
+        Some(entry.clone())
+    }
+
+    fn rename(&mut self, d: usize, from: &[u8], to: &[u8]) {
+        let used = self.shard.used_bytes();
+        let keys = (self.key(d, from), self.key(d, to));
+        match self.db(d).rename(keys.0, keys.1) {
+            Ok(found) => {
+                let entry = self.used(d, from);
+                assert_eq!(found, entry.is_some());
+                if let Some(entry) = entry.filter(|_| from != to) {
+                    self.model[d].remove(from);
+                    self.deleted += u64::from(self.model[d].insert(to.to_vec(), entry).is_some());
+                }
+            }
+            Err(e) => self.failed(e, used, 0),
+        }
+    }
+
+    fn move_to(&mut self, d: usize, to: usize, key: &[u8]) {
+        let used = self.shard.used_bytes();
+        let placed = self.key(d, key);
+        let entry = self.used(d, key);
+        match self.db(d).move_to(placed, to) {
+            Ok(moved) => {
+                let want = match (&entry, self.model[to].contains_key(key)) {
+                    (None, _) => transfer::Moved::Missing,
+                    (_, true) => transfer::Moved::Occupied,
+                    _ => transfer::Moved::Done,
+                };
+                assert_eq!(moved, want);
+                if let (Some(entry), transfer::Moved::Done) = (entry, moved) {
+                    self.model[d].remove(key);
+                    self.model[to].insert(key.to_vec(), entry);
+                }
+            }
+            Err(e) => self.failed(e, used, 0),
+        }
+    }
+
+    fn copy(&mut self, (d, from): (usize, &[u8]), (to, key): (usize, &[u8])) {
+        let placed = self.key(d, from);
+        let copied = self.db(d).copied(placed);
+        let entry = self.used(d, from);
+        self.count_read(entry.is_some());
+        let (Some(copied), Some(entry)) = (copied, entry) else { return };
+        assert_eq!(copied.deadline_ms, entry.deadline_ms);
+        let used = self.shard.used_bytes();
+        let mut blob = None;
+        if let transfer::Content::Blob(whole) = &copied.content {
+            let made = self.shard.blob_new(whole.len()).and_then(|id| {
+                let all = (0..whole.segments()).try_for_each(|i| self.shard.blob_append(id, whole.segment(i)));
+                all.map(|()| id).inspect_err(|_| self.shard.blob_release(id))
+            });
+            match made {
+                Ok(id) => blob = Some(id),
+                Err(e) => return self.failed(e, used, 0),
+            }
+        }
+        let placed = self.key(to, key);
+        match self.db(to).put_copied(placed, &copied, blob) {
+            Ok(()) => {
+                self.created += u64::from(!self.model[to].contains_key(key));
+                self.put(to, key.to_vec(), entry.value, entry.deadline_ms);
+            }
+            Err(e) => self.failed(e, used, 0),
         }
     }
 
@@ -747,7 +863,7 @@ fn without_any_memory_everything_stays_as_it_is() {
                     world.set(2, format!("spare:{spare}").as_bytes(), &content, When::None);
                 }
             }
-            let mut refused = [0; 5];
+            let mut refused = [0; 8];
             for n in names {
                 let mut tried = |i: usize, world: &mut World, operation: &dyn Fn(&mut World)| {
                     let before = world.refused;
@@ -770,8 +886,13 @@ fn without_any_memory_everything_stays_as_it_is() {
                     tried(3, &mut world, &|w| w.set_deadline(0, &name(n), at_ms));
                 }
                 tried(4, &mut world, &|w| w.set(1, &name(n), &contents[1], When::In(100)));
+                tried(5, &mut world, &|w| w.rename(0, &name(n), &name(n + 10)));
+                world.rename(0, &name(n + 10), &name(n));
+                tried(6, &mut world, &|w| w.move_to(0, 1, &name(n)));
+                world.move_to(1, 0, &name(n));
+                tried(7, &mut world, &|w| w.copy((0, &name(n)), (1, &name(n + 10))));
             }
-            assert!(refused[0] > 0 && refused[1] > 0 && refused[4] > 0, "refused {refused:?}");
+            assert!([0, 1, 4, 5, 7].iter().all(|&i| refused[i] > 0), "refused {refused:?}");
             world.finish();
         }
     }

@@ -3,7 +3,7 @@
 
 use super::item::{self, Expiry, Item, Key, NewKey, NewValue, Type};
 use super::locks::Locks;
-use super::{DbError, ItemHash, Shard, item_at};
+use super::{DbError, ItemHash, Shard, access, item_at};
 use crate::table::{Home, Slot, Table};
 use dolmen_slab::{Handle, Kind, Slab};
 
@@ -13,6 +13,8 @@ pub struct Db<'a> {
     pub(super) index: usize,
     /// Unix time of the command.
     pub(super) now_ms: u64,
+    /// The same on the access clock.
+    pub(super) tick: u32,
     /// The table's when the sites of its keys were made: they are good while it stays so.
     pub(super) epoch: u64,
     /// What is locked of a shared keyspace, see `locks`; `None` with one worker.
@@ -43,7 +45,7 @@ impl<'a> Db<'a> {
         assert!(index < shard.databases.len(), "SELECT checks the index");
         shard.databases_used = shard.databases_used.max(index + 1);
         let epoch = shard.databases[index].table.epoch();
-        Db { shard, index, now_ms, epoch, locks: None }
+        Db { shard, index, now_ms, tick: access::tick(now_ms), epoch, locks: None }
     }
 
     /// An epoch that no table has.
@@ -74,6 +76,22 @@ impl<'a> Db<'a> {
     #[must_use]
     pub fn slab(&self) -> &Slab {
         &self.shard.slab
+    }
+
+    /// Becomes the view of another database, whose sites are good as long as its table has that epoch.
+    pub(super) fn look_at_database(&mut self, index: usize, epoch: u64) {
+        let databases = self.databases();
+        assert!(index < databases, "callers check the index");
+        self.index = index;
+        self.epoch = epoch;
+        if !self.shard.databases.is_empty() {
+            self.shard.databases_used = self.shard.databases_used.max(index + 1);
+        }
+    }
+
+    /// Swaps two databases in every shard.
+    pub fn swap_databases(&mut self, a: usize, b: usize) {
+        self.each_shard(|shard| shard.swap(a, b));
     }
 
     /// A hint that `hash` will be looked up soon: brings its bucket. Only for keys of the command, whose shards are locked.
@@ -199,7 +217,7 @@ impl<'a> Db<'a> {
 
     #[cold]
     #[inline(never)]
-    fn key_blob(&mut self, key: Key<'_>) -> Result<dolmen_slab::BlobId, DbError> {
+    pub(super) fn key_blob(&mut self, key: Key<'_>) -> Result<dolmen_slab::BlobId, DbError> {
         let slab = &mut self.shard.slab;
         let id = slab.blob_new(key.bytes.len())?;
         if let Err(e) = slab.blob_append(id, key.bytes) {
@@ -242,7 +260,7 @@ impl<'a> Db<'a> {
         };
         let Shard { slab, databases, seed, .. } = &mut *self.shard;
         // SAFETY: the chunk was allocated for exactly these parts and nobody reads it yet; key and value come from outside of it.
-        unsafe { item::write(slab, h, 0, key, value, expiry) };
+        unsafe { item::write(slab, h, self.tick, key, value, expiry) };
         let database = &mut databases[self.index];
         database.table.insert(slab, &ItemHash { seed: *seed }, hash, h)?;
         database.expires += u64::from(expiry.is_some());
@@ -336,7 +354,10 @@ impl<'a> Db<'a> {
     /// [`DbError::OutOfMemory`]; nothing has changed then.
     pub fn set_deadline(&mut self, key: Key<'_>, deadline_ms: Option<u64>) -> Result<bool, DbError> {
         match self.find(key) {
-            Some(found) => self.set_deadline_found(key.hash, found, deadline_ms).map(|()| true),
+            Some(found) => {
+                self.touch(found);
+                self.set_deadline_found(key.hash, found, deadline_ms).map(|()| true)
+            }
             None => Ok(false),
         }
     }
@@ -454,6 +475,10 @@ impl<'a> Db<'a> {
     /// Would both keys lie in one shard? Then a blob may pass from one to the other.
     #[must_use]
     pub fn same_shard(&self, a: Key<'_>, b: Key<'_>) -> bool {
+        #[cfg(test)]
+        if self.shard.apart {
+            return false;
+        }
         self.locks.as_ref().is_none_or(|locks| locks.keyspace().index(a.hash) == locks.keyspace().index(b.hash))
     }
 }

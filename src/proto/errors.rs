@@ -15,6 +15,21 @@ pub const OFFSET_OUT_OF_RANGE: &str = "ERR offset is out of range";
 pub const INDEX_OUT_OF_RANGE: &str = "ERR index out of range";
 pub const DB_OUT_OF_RANGE: &str = "ERR DB index is out of range";
 pub const SAME_OBJECT: &str = "ERR source and destination objects are the same";
+/// SWAPDB.
+pub const FIRST_DB: &str = "ERR invalid first DB index";
+pub const SECOND_DB: &str = "ERR invalid second DB index";
+/// OBJECT FREQ.
+pub const NO_LFU: &str = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching \
+     between policies at runtime LRU and LFU data will take some time to adjust.";
+/// RESTORE.
+pub const BUSYKEY: &str = "BUSYKEY Target key name already exists.";
+pub const BAD_PAYLOAD: &str = "ERR DUMP payload version or checksum are wrong";
+pub const BAD_DATA: &str = "ERR Bad data format";
+pub const INVALID_TTL: &str = "ERR Invalid TTL value, must be >= 0";
+pub const INVALID_IDLETIME: &str = "ERR Invalid IDLETIME value, must be >= 0";
+pub const INVALID_FREQ: &str = "ERR Invalid FREQ value, must be >= 0 and <= 255";
+/// SORT of what is no number.
+pub const SCORES: &str = "ERR One or more scores can't be converted into double";
 pub const STRING_TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
 /// A digest as an operand: IFDEQ, IFDNE.
 pub const DIGEST_LENGTH: &str = "ERR must be exactly 16 hexadecimal characters";

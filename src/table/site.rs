@@ -47,9 +47,21 @@ impl Table {
         self.directory.set_mirror(other.directory.take_mirror());
     }
 
+    /// Two tables have changed places: who looks at a place from outside sees the one that is there now.
+    pub fn swap_mirrors(&mut self, other: &mut Table) {
+        let (own, others) = (self.directory.take_mirror(), other.directory.take_mirror());
+        self.directory.set_mirror(others);
+        other.directory.set_mirror(own);
+    }
+
     /// From now on other threads may look at the table without its lock, see [`Mirror`].
     pub fn mirror(&mut self, mirror: Arc<Mirror>) {
         self.directory.set_mirror(Some(mirror));
+    }
+
+    /// Sets a table that changes places with another apart from what both were.
+    pub fn set_epoch(&mut self, epoch: u64) {
+        self.directory.set_epoch(epoch);
     }
 
     /// Where the search for `hash` begins. Fetches that line.

@@ -174,3 +174,24 @@ fn setrange_of_a_huge_offset() {
         ",
     );
 }
+
+/// Row 51, rd PR#14784 and valkey-glide PR#2126: RESTORE over a key, of a damaged payload, with odd times.
+#[test]
+fn row_51_restore_refuses_what_it_must() {
+    let server = Server::start();
+    let mut c = server.client();
+    c.expect("SET k v", "+OK");
+    let payload = c.run("DUMP k").bytes().to_vec();
+    let mut restore = |key: &str, ttl: &str, payload: &[u8], options: &[&str]| {
+        let mut words: Vec<&[u8]> = vec![b"RESTORE", key.as_bytes(), ttl.as_bytes(), payload];
+        words.extend(options.iter().map(|option| option.as_bytes()));
+        c.call(&words).to_string()
+    };
+    assert!(restore("k", "0", &payload, &[]).starts_with("-BUSYKEY"));
+    let mut damaged = payload.clone();
+    *damaged.last_mut().expect("a checksum") ^= 0x80;
+    assert_eq!(restore("l", "0", &damaged, &[]), "-ERR DUMP payload version or checksum are wrong");
+    assert_eq!(restore("l", "-1", &payload, &[]), "-ERR Invalid TTL value, must be >= 0");
+    assert_eq!(restore("l", "1", &payload, &["ABSTTL"]), "+OK");
+    c.expect("EXISTS l", ":0");
+}

@@ -325,7 +325,7 @@ fn every_command_is_tested() {
     }
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all");
     let read = |name: &str| fs::read_to_string(folder.join(name)).expect("a source of these tests");
-    let families: String = ["bug_reports", "connection", "expiry", "keys", "server", "strings"]
+    let families: String = ["bug_reports", "connection", "dump", "expiry", "keys", "moves", "server", "strings"]
         .map(|name| read(&format!("{name}.rs")))
         .concat();
     // Random programs cannot end the connection or the server, stop it for a while, or compare what the time is; FLUSH is Dolmen's own.

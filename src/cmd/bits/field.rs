@@ -8,7 +8,7 @@ use crate::cmd::options::parse_int;
 use crate::db::bits::{Snapshot, blob_piece};
 use crate::db::hold::Mode;
 use crate::db::item::DEADLINE_MAX_MS;
-use crate::db::{Key, Db, Value};
+use crate::db::{Db, Key, Value};
 use crate::proto::errors;
 use crate::types::bitmap::{FIELD_BYTES_MAX, Field, Overflow};
 use dolmen_slab::BlobRef;
@@ -272,6 +272,7 @@ impl Writes {
     /// Replies, or hands the failure on (memory was short for the copy of what a reader sees); what was changed is reported in any case.
     fn finish(&mut self, ctx: &mut Ctx<'_>, key: Key<'_>, done: Result<(), Failure>) -> Result<(), Failure> {
         if self.changes > 0 {
+            ctx.db.mark_modified(key);
             ctx.report(key, Event::SetBit);
             ctx.change(self.changes - 1);
         }

@@ -15,7 +15,7 @@ use crate::cmd::event::Event;
 use crate::db::bits::{Snapshot, blob_piece};
 use crate::db::hold::Mode;
 use crate::db::view::Deadline;
-use crate::db::{NewValue, Db};
+use crate::db::{Db, NewValue};
 use crate::proto::errors;
 use crate::types::bitmap::{Fold, Operation};
 use dolmen_slab::{BlobId, BlobRef};

@@ -28,10 +28,17 @@ static COMMAND: [Command<()>; 7] = [
     spec::COMMAND_LIST.run(()),
     spec::COMMAND_HELP.run(()),
 ];
+static OBJECT: [Command<()>; 5] = [
+    spec::OBJECT_ENCODING.run(()),
+    spec::OBJECT_FREQ.run(()),
+    spec::OBJECT_IDLETIME.run(()),
+    spec::OBJECT_REFCOUNT.run(()),
+    spec::OBJECT_HELP.run(()),
+];
 static CONFIG: [Command<()>; 2] = [spec::CONFIG_GET.run(()), spec::CONFIG_HELP.run(())];
 
 #[rustfmt::skip]
-static ROWS: [Command<()>; 66] = [
+static ROWS: [Command<()>; 75] = [
     spec::PING.run(()), spec::ECHO.run(()), spec::QUIT.run(()), spec::HELLO.run(()), spec::AUTH.run(()),
     spec::SELECT.run(()), spec::CLIENT.container((), &CLIENT), spec::SET.run(()), spec::GET.run(()),
     spec::SETNX.run(()), spec::SETEX.run(()), spec::PSETEX.run(()), spec::GETSET.run(()), spec::GETDEL.run(()),
@@ -44,6 +51,8 @@ static ROWS: [Command<()>; 66] = [
     spec::PEXPIREAT.run(()), spec::TTL.run(()), spec::PTTL.run(()), spec::EXPIRETIME.run(()),
     spec::PEXPIRETIME.run(()), spec::PERSIST.run(()), spec::KEYS.run(()), spec::SCAN.run(()),
     spec::RANDOMKEY.run(()), spec::DBSIZE.run(()), spec::FLUSHDB.run(()), spec::FLUSHALL.run(()),
+    spec::TOUCH.run(()), spec::RENAME.run(()), spec::RENAMENX.run(()), spec::MOVE.run(()), spec::COPY.run(()),
+    spec::SWAPDB.run(()), spec::DUMP.run(()), spec::RESTORE.run(()), spec::OBJECT.container((), &OBJECT),
     spec::FLUSH.run(()), spec::INFO.run(()), spec::COMMAND.container((), &COMMAND),
     spec::CONFIG.container((), &CONFIG), spec::TIME.run(()), spec::DEBUG.run(()), spec::SHUTDOWN.run(()),
     spec::SETBIT.run(()), spec::GETBIT.run(()), spec::BITCOUNT.run(()), spec::BITPOS.run(()), spec::BITOP.run(()),

@@ -166,12 +166,13 @@ impl ArgDoc {
 
 /// A key found by the first key specification.
 pub(super) const KEY: ArgDoc = ArgDoc { key_spec_index: Some(0), ..ArgDoc::new(ArgKind::Key, "key", &[]) };
-pub(super) const VALUE: ArgDoc = string("value");
 
-/// The same under another name.
-pub(super) const fn key(name: &'static str) -> ArgDoc {
-    ArgDoc { name, ..KEY }
+/// A key found by the key specification of this index.
+pub(super) const fn key(name: &'static str, key_spec_index: u8) -> ArgDoc {
+    ArgDoc { key_spec_index: Some(key_spec_index), ..ArgDoc::new(ArgKind::Key, name, &[]) }
 }
+
+pub(super) const VALUE: ArgDoc = string("value");
 
 pub(super) const fn string(name: &'static str) -> ArgDoc {
     ArgDoc::new(ArgKind::String, name, &[])

@@ -407,8 +407,8 @@ pub const LCS: Row = Row {
         since: "7.0.0",
         complexity: "O(N*M) in the lengths of the two strings",
         args: &[
-            key("key1"),
-            key("key2"),
+            key("key1", 0),
+            key("key2", 0),
             word("len", "LEN").optional(),
             word("idx", "IDX").optional(),
             integer("len").token("MINMATCHLEN").optional(),

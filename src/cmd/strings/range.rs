@@ -89,6 +89,7 @@ pub fn setrange(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         }
         check_len(ctx, offset, args[3].len())?;
         let len = ctx.db.set_range(key, offset, args[3])?;
+        ctx.db.mark_modified(key);
         ctx.report(key, Event::SetRange);
         ctx.reply.count(len);
         Ok(())
@@ -150,6 +151,7 @@ fn put_received(ctx: &mut Ctx<'_>, key: Key<'_>, place: Place, id: BlobId) -> Ou
             return ctx.attempt(|ctx| {
                 ctx.db.set_string(key, NewValue::Blob(id), Deadline::Keep)?;
                 let len = ctx.db.len_for_write(key)?;
+                ctx.db.mark_modified(key);
                 ctx.report(key, place.event());
                 ctx.reply.count(len.unwrap_or(0));
                 Ok(())
@@ -161,6 +163,7 @@ fn put_received(ctx: &mut Ctx<'_>, key: Key<'_>, place: Place, id: BlobId) -> Ou
             if source.segments() == 1 {
                 return ctx.attempt(|ctx| {
                     let len = ctx.db.set_range(key, at, source.segment(0))?;
+                    ctx.db.mark_modified(key);
                     ctx.report(key, place.event());
                     ctx.reply.count(len);
                     Ok(())
@@ -229,6 +232,7 @@ impl PutTask {
             ctx.db.blob_drop(key, patched.id);
         } else {
             ctx.db.set_string(key, NewValue::Blob(patched.id), Deadline::Keep)?;
+            ctx.db.mark_modified(key);
             ctx.report(key, self.place.event());
         }
         ctx.reply.count(len);

@@ -590,3 +590,160 @@ fn a_batch_ends_when_its_time_is_up() {
     }
     rig.assert_clean("after a batch that was too long");
 }
+
+const LARGE_BYTES: usize = 8 << 20;
+
+impl Rig {
+    /// Stores a large value at `big`.
+    fn fill_large(&mut self, client: ClientId) -> Vec<u8> {
+        let value: Vec<u8> = (0..LARGE_BYTES).map(|i| (i / 1000).to_le_bytes()[0]).collect();
+        self.ask(client, &[b"SET", b"big", &value, b"EX", b"1000"], b"+OK\r\n");
+        value
+    }
+}
+
+/// COPY, and RENAME between shards: readers of both names go on, writers wait, all of it appears at once.
+#[test]
+fn large_values_are_copied_while_their_names_are_held() {
+    for rename in [false, true] {
+        let mut rig = rig();
+        let (client, other, third) = (rig.connect(), rig.connect(), rig.connect());
+        let value = rig.fill_large(client);
+        rig.worker.engine().keyspace.shard().apart = true;
+        rig.ask(other, &[b"SET", b"target", b"old"], b"+OK\r\n");
+        if rename {
+            rig.send(client, &request(&[b"RENAME", b"big", b"target"]));
+        } else {
+            rig.send(client, &request(&[b"COPY", b"big", b"target", b"REPLACE"]));
+        }
+        rig.until_held(b"target");
+        rig.until_held(b"big");
+        rig.ask(third, &[b"STRLEN", b"big"], format!(":{LARGE_BYTES}\r\n").as_bytes());
+        rig.ask(third, &[b"GET", b"target"], b"$3\r\nold\r\n");
+        rig.send(other, &[request(&[b"APPEND", b"big", b"x"]), request(&[b"SWAPDB", b"0", b"1"])].concat());
+        rig.until("the writer waits", |rig| rig.worker.state.held_len() == 1);
+        assert_eq!(rig.sim().received(client), b"", "it is not done");
+        rig.expect(client, if rename { b"+OK\r\n" } else { b":1\r\n" });
+        let len = if rename { 1 } else { LARGE_BYTES + 1 };
+        rig.expect(other, format!(":{len}\r\n+OK\r\n").as_bytes());
+        rig.ask(other, &[b"SELECT", b"1"], b"+OK\r\n");
+        rig.ask(other, &[b"GETDEL", b"target"], &bulk(&value));
+        for client in [client, other, third] {
+            rig.sim().disconnect(client);
+        }
+        rig.assert_clean("a copy");
+        assert_eq!(rig.empty_bytes(), 0);
+    }
+}
+
+/// What names a key of another database waits as well, though the pipeline does not look there.
+#[test]
+fn commands_on_other_databases_wait_for_held_names() {
+    let mut rig = rig();
+    let (client, mover, copier) = (rig.connect(), rig.connect(), rig.connect());
+    rig.fill_large(client);
+    for client in [mover, copier] {
+        rig.ask(client, &[b"SELECT", b"5"], b"+OK\r\n");
+        rig.ask(client, &[b"MSET", b"target", b"5", b"k", b"5"], b"+OK\r\n");
+    }
+    rig.send(client, &request(&[b"COPY", b"big", b"target"]));
+    rig.until_held(b"target");
+    rig.send(mover, &request(&[b"MOVE", b"target", b"0"]));
+    rig.send(copier, &[request(&[b"COPY", b"k", b"target", b"DB", b"0", b"REPLACE"]), request(&[b"PING"])].concat());
+    rig.until("both wait", |rig| rig.worker.engine().stats.suspended == 3);
+    rig.expect(client, b":1\r\n");
+    rig.expect(mover, b":0\r\n");
+    rig.expect(copier, b":1\r\n+PONG\r\n");
+    rig.ask(client, &[b"GET", b"target"], b"$1\r\n5\r\n");
+    // Two large copies: one holder at a time.
+    rig.send(client, &request(&[b"COPY", b"big", b"one"]));
+    rig.until_held(b"one");
+    rig.ask(mover, &[b"SELECT", b"0"], b"+OK\r\n");
+    rig.send(mover, &request(&[b"COPY", b"big", b"two"]));
+    rig.expect(client, b":1\r\n");
+    rig.expect(mover, b":1\r\n");
+    rig.ask(mover, &[b"STRLEN", b"two"], format!(":{LARGE_BYTES}\r\n").as_bytes());
+}
+
+#[test]
+fn a_copy_whose_client_vanishes_leaves_nothing() {
+    let mut rig = rig();
+    let (client, waiting, other) = (rig.connect(), rig.connect(), rig.connect());
+    rig.fill_large(other);
+    let before = rig.used_bytes();
+    rig.send(client, &request(&[b"COPY", b"big", b"target"]));
+    rig.until_held(b"target");
+    rig.send(waiting, &request(&[b"COPY", b"big", b"second"]));
+    rig.sim().reset(client);
+    rig.sim().reset(waiting);
+    let mut most = before;
+    rig.until("the names are free", |rig| {
+        most = most.max(rig.used_bytes());
+        rig.worker.engine().keyspace.shard().holds.is_idle()
+    });
+    assert!(most > before, "some of it was copied");
+    rig.ask(other, &[b"EXISTS", b"target", b"second"], b":0\r\n");
+    rig.rest();
+    assert_eq!(rig.used_bytes(), before);
+    rig.sim().disconnect(other);
+    rig.assert_clean("a copy without its client");
+}
+
+/// RESTORE of a large payload: received in place, checked and stored in slices; nothing is left of one that is given up or refused.
+#[test]
+fn large_payloads_are_restored_in_slices() {
+    let mut rig = rig();
+    let (client, other) = (rig.connect(), rig.connect());
+    let value = rig.fill_large(client);
+    let mut payload = vec![0];
+    crate::persist::rdb::string::write(&value, &mut payload);
+    crate::persist::rdb::payload::seal(&mut payload);
+    rig.ask(client, &[b"DUMP", b"big"], &bulk(&payload));
+    let before = rig.used_bytes();
+    let suspended = rig.worker.engine().stats.suspended;
+
+    rig.send(client, &request(&[b"RESTORE", b"late", b"0", &payload]));
+    rig.until("it goes on in slices", |rig| rig.worker.engine().stats.suspended > suspended);
+    rig.ask(other, &[b"SET", b"late", b"first"], b"+OK\r\n");
+    rig.expect(client, format!("-{}\r\n", errors::BUSYKEY).as_bytes());
+    rig.ask(client, &[b"DEL", b"late"], b":1\r\n");
+    rig.rest();
+    assert_eq!(rig.used_bytes(), before, "refused");
+
+    let mut damaged = payload.clone();
+    damaged[5_000_000] ^= 1;
+    rig.ask(client, &[b"RESTORE", b"k", b"0", &damaged], format!("-{}\r\n", errors::BAD_PAYLOAD).as_bytes());
+    rig.rest();
+    assert_eq!(rig.used_bytes(), before, "damaged");
+
+    let vanishing = rig.connect();
+    let suspended = rig.worker.engine().stats.suspended;
+    rig.send(vanishing, &request(&[b"RESTORE", b"k", b"0", &payload]));
+    rig.until("it goes on in slices", |rig| rig.worker.engine().stats.suspended > suspended);
+    rig.sim().reset(vanishing);
+    rig.rest();
+    rig.ask(client, &[b"EXISTS", b"k"], b":0\r\n");
+    rig.rest();
+    assert_eq!(rig.used_bytes(), before, "given up");
+
+    // While somebody holds the key, the last step waits.
+    let suspended = rig.worker.engine().stats.suspended;
+    rig.send(client, &request(&[b"RESTORE", b"k", b"5000000", &payload, b"IDLETIME", b"77"]));
+    rig.until("it goes on in slices", |rig| rig.worker.engine().stats.suspended > suspended);
+    let shard = rig.worker.engine().keyspace.shard();
+    let hash = shard.key(b"k").hash;
+    assert!(shard.holds.begin(1, crate::db::hold::Mode::Shared));
+    shard.holds.add(0, hash);
+    rig.pass(Duration::from_secs(1));
+    assert_eq!(rig.sim().received(client), b"");
+    rig.ask(other, &[b"EXISTS", b"k"], b":0\r\n");
+    rig.worker.engine().keyspace.shard().holds.end();
+    rig.expect(client, b"+OK\r\n");
+    rig.ask(client, &[b"OBJECT", b"IDLETIME", b"k"], b":77\r\n");
+    rig.ask(client, &[b"GET", b"k"], &bulk(&value));
+    for client in [client, other] {
+        rig.sim().disconnect(client);
+    }
+    rig.assert_clean("restored");
+    assert_eq!(rig.empty_bytes(), 0);
+}

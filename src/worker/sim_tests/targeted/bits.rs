@@ -10,7 +10,7 @@ impl Rig {
     /// Puts a string in place without a client.
     fn put(&mut self, name: &[u8], value: &[u8]) {
         let now_ms = self.now_ms();
-        let mut db = self.worker.engine().shard.db(0, now_ms);
+        let mut db = self.worker.engine().keyspace.shard().db(0, now_ms);
         db.set_string(db.key(name), NewValue::Raw(value), Deadline::None).unwrap();
     }
 
@@ -201,7 +201,7 @@ fn a_deadline_does_not_pass_between_subcommands() {
     rig.expect(client, format!("*9000\r\n{replies}").as_bytes());
     rig.ask(other, &[b"EXISTS", b"k"], b":0\r\n");
     rig.rest();
-    assert_eq!(rig.worker.engine().shard.databases()[0].len(), 0);
+    assert_eq!(rig.worker.engine().keyspace.shard().databases()[0].len(), 0);
 }
 
 #[test]
