@@ -105,10 +105,11 @@ impl State {
         for (input, window) in inputs.iter().zip(windows) {
             answers.answer(input.conn, |out| {
                 let me = input.conn.index;
-                let (requests, part) = match &window {
-                    Window::Whole(share) => (share.requests.len(), None),
-                    Window::Part => (BATCH_LOOK, parts.next()),
-                    Window::Unparsed => (BATCH_LOOK, None),
+                let part = if matches!(window, Window::Part) { parts.next() } else { None };
+                let requests = match (&window, &part) {
+                    (Window::Whole(share), _) => share.requests.len(),
+                    (_, Some(parsed)) => parsed.share.requests.len(),
+                    (_, None) => BATCH_LOOK,
                 };
                 let run = if limit.is_over(&self.watch, requests) {
                     Run::Late
