@@ -159,14 +159,14 @@ struct Crowd {
     outs: Outs,
 }
 
-fn crowd(depth: usize, request: fn(usize) -> Vec<u8>) -> Crowd {
+fn crowd(depth: usize, request: fn(usize) -> Vec<u8>) -> Box<Crowd> {
     let clock = Clock::manual(START_UNIX_MS, 0);
     let mut state = State::new(Engine::new(Config::default(), clock, 1, dolmen_slab::Config::default()).unwrap());
     fill(&mut state.engine);
     for _ in 0..1000 {
         state.engine.keyspace.shard().background(START_UNIX_MS, false, || true);
     }
-    let mut crowd = Crowd { state, inputs: Vec::new(), bytes: Vec::new(), outs: Outs(Vec::new()) };
+    let mut crowd = Box::new(Crowd { state, inputs: Vec::new(), bytes: Vec::new(), outs: Outs(Vec::new()) });
     for (index, window) in (0..).zip(windows(depth, request).into_iter().take(CLIENTS)) {
         let conn = ConnId { index, generation: 0 };
         let peer = Peer { remote: "127.0.0.1:1".into(), local: "127.0.0.1:2".into(), fd: 9, unix: false };
@@ -178,7 +178,8 @@ fn crowd(depth: usize, request: fn(usize) -> Vec<u8>) -> Crowd {
         crowd.inputs.extend(Input::new(conn, from, crowd.bytes.len()));
     }
     // The second batch: the arena and the outputs have grown.
-    crowd.state.batch(&crowd.inputs, &crowd.bytes, &mut crowd.outs);
+    let Crowd { state, inputs, bytes, outs } = &mut *crowd;
+    state.batch(inputs, bytes, outs);
     crowd.outs.0.iter_mut().for_each(Out::discard);
     crowd
 }
@@ -188,8 +189,9 @@ fn crowd(depth: usize, request: fn(usize) -> Vec<u8>) -> Crowd {
 #[bench::get_16(crowd(16, get))]
 #[bench::set_1(crowd(1, set))]
 #[bench::set_16(crowd(16, set))]
-fn clients(mut crowd: Crowd) -> Crowd {
-    crowd.state.batch(&crowd.inputs, &crowd.bytes, &mut crowd.outs);
+fn clients(mut crowd: Box<Crowd>) -> Box<Crowd> {
+    let Crowd { state, inputs, bytes, outs } = &mut *crowd;
+    state.batch(inputs, bytes, outs);
     crowd
 }
 

@@ -90,10 +90,11 @@ impl<'b> Batch<'b> {
     #[inline(always)]
     fn fetch(&mut self, until: usize, memory: impl Fetch) {
         let until = until.min(self.requests.len());
-        while self.fetched < until {
-            let request = &self.requests[self.fetched];
-            memory.prefetch_items_at(request.site, request.hash);
-            self.fetched += 1;
+        if self.fetched < until {
+            for request in &self.requests[self.fetched..until] {
+                memory.prefetch_items_at(request.site, request.hash);
+            }
+            self.fetched = until;
         }
     }
 }
@@ -157,42 +158,43 @@ impl<A: Access> Engine<A> {
         self.stats.commands += requests.len() as u64;
         let mut ctx = self.ctx_of(me, database, resp3, out);
         ctx.db.located_at(share.epoch);
-        let mut dozen = 0;
-        for (i, request) in requests.iter().enumerate() {
-            if i == dozen {
-                dozen += AHEAD;
-                batch.fetch(share.requests.start + dozen + AHEAD, A::fetch(&ctx.db));
-                if A::SHARED {
-                    ctx.db.unlock();
-                }
-                // Seldom is often enough: what a dozen requests can add is bounded.
-                if i > 0 && ctx.out().queued() > OUT_HIGH_BYTES {
-                    return End::Full(i - 1);
-                }
-            }
-            let argv = &batch.args[request.args as usize..][..request.argc as usize];
-            let Some(row) = request.row.filter(|row| row.takes(argv.len())) else {
-                refuse(&mut ctx, request.row, argv);
-                continue;
-            };
+        let mut begun = 0;
+        while begun < requests.len() {
+            let dozen = &requests[begun..requests.len().min(begun + AHEAD)];
+            batch.fetch(share.requests.start + begun + 2 * AHEAD, A::fetch(&ctx.db));
             if A::SHARED {
-                lock(&mut ctx, row, argv, request.hash);
+                ctx.db.unlock();
             }
-            let reasons = if A::SHARED && ctx.db.is_holding() { gate | HOLDS } else { gate };
-            if reasons != 0 {
-                match look_twice(&mut ctx, row, argv, reasons) {
-                    Verdict::Run => {}
-                    Verdict::Refused => continue,
-                    Verdict::Wait => return End::Held(i),
+            // Seldom is often enough: what a dozen requests can add is bounded.
+            if begun > 0 && ctx.out().queued() > OUT_HIGH_BYTES {
+                return End::Full(begun - 1);
+            }
+            for (i, request) in dozen.iter().enumerate() {
+                let argv = &batch.args[request.args as usize..][..request.argc as usize];
+                let Some(row) = request.row.filter(|row| row.takes(argv.len())) else {
+                    refuse(&mut ctx, request.row, argv);
+                    continue;
+                };
+                if A::SHARED {
+                    lock(&mut ctx, row, argv, request.hash);
+                }
+                let reasons = if A::SHARED && ctx.db.is_holding() { gate | HOLDS } else { gate };
+                if reasons != 0 {
+                    match look_twice(&mut ctx, row, argv, reasons) {
+                        Verdict::Run => {}
+                        Verdict::Refused => continue,
+                        Verdict::Wait => return End::Held(begun + i),
+                    }
+                }
+                ctx.hash = request.hash;
+                ctx.site = request.site;
+                let outcome = (row.run.run)(&mut ctx, argv);
+                apply_effects(&mut ctx);
+                if outcome != Outcome::Done {
+                    return broken_off(&mut ctx, row, outcome, begun + i);
                 }
             }
-            ctx.hash = request.hash;
-            ctx.site = request.site;
-            let outcome = (row.run.run)(&mut ctx, argv);
-            apply_effects(&mut ctx);
-            if outcome != Outcome::Done {
-                return broken_off(&mut ctx, row, outcome, i);
-            }
+            begun += dozen.len();
         }
         End::All
     }

@@ -17,7 +17,7 @@ mod parse;
 use crate::base::out::Out;
 use crate::cmd::ctx::{Budget, Task};
 use crate::db::{Access, Locate};
-use crate::exec::{Batch, End, Engine, Request};
+use crate::exec::{Batch, End, Engine, Request, Share};
 use crate::net::Flow;
 use crate::proto::carry::Carry;
 use crate::proto::resp::{Limits, ProtocolError};
@@ -145,18 +145,16 @@ impl Session {
     }
 
     /// Bytes arrived, and others' will be parsed before they are handled: parses the first batch, to be run by `Engine::run` and then told of
-    /// by `after_ahead` (unless all went well and there is nothing else in the window). `None`: they go the way of `data`, as they end a
-    /// request that was cut.
+    /// by `after_ahead`. `Ok`: that can be left out if all went well, as there is nothing else in the bytes. For a session that has no cut
+    /// request ([`Session::is_idle`]).
     #[inline]
     pub fn parse_ahead<'a: 'b, 'b, A: Access>(
-        &self,
         engine: &Engine<A>,
         reader: Reader,
         bytes: &'b [u8],
         lot: &mut Lot<'a, 'b>,
-    ) -> Option<Parsed> {
-        debug_assert!(matches!(self.state, State::Ready), "input comes only to a session that is ready");
-        self.carry.is_empty().then(|| parse::window(engine, reader, bytes, 0, lot))
+    ) -> Result<Share, Parsed> {
+        parse::window_alike(engine, reader, bytes, lot)
     }
 
     /// What `parse_ahead` found in the bytes has run, as far as `end` says: handles what is left of them.

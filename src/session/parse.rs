@@ -96,13 +96,6 @@ impl Parsed {
     pub fn all(share: Share, bytes: usize) -> Parsed {
         Parsed { share, end: bytes, stop: Stop::WindowEmpty }
     }
-
-    /// It is the whole window.
-    #[inline]
-    #[must_use]
-    pub fn is_all(&self) -> bool {
-        matches!(self.stop, Stop::WindowEmpty)
-    }
 }
 
 /// Why parsing of a window stopped.
@@ -126,25 +119,39 @@ pub(super) fn window<'a: 'b, 'b, A: Access>(
     let locator = engine.keyspace.locator(reader.database as usize);
     let begin = lot.requests.len();
     let mut end = from;
-    if let Some((row, opening)) = lot.habit {
-        let first = lot.args.len();
-        if let Some(Ok(resp::Parsed::Request { end: next })) =
-            resp::parse_alike(bytes, from, &opening, &limits, &mut lot.args)
-        {
-            end = next;
-            let key = locator.key_outlined(lot.args[first + row.first_key]);
-            lot.requests.push(Request::of_key(row, key, first, opening.count(), end));
-            if end < bytes.len() {
-                end = alike(row, opening, locator, &limits, bytes, end, BATCH_MAX - 1, lot);
-            }
+    let stop = unlike(engine, locator, &limits, bytes, &mut end, begin + BATCH_MAX, lot);
+    Parsed { share: Share { requests: begin..lot.requests.len(), epoch: locator.epoch() }, end, stop }
+}
+
+/// The same for a whole window that comes among those of others. `Ok`: it began as the last one did, and there is nothing else in it than
+/// requests like the first.
+#[inline]
+pub(super) fn window_alike<'a: 'b, 'b, A: Access>(
+    engine: &Engine<A>,
+    reader: Reader,
+    bytes: &'b [u8],
+    lot: &mut Lot<'a, 'b>,
+) -> Result<Share, Parsed> {
+    let Some((row, opening)) = &lot.habit else { return Err(window(engine, reader, bytes, 0, lot)) };
+    let (row, opening) = (*row, *opening);
+    let limits = reader.limits(engine);
+    let (begin, first) = (lot.requests.len(), lot.args.len());
+    let Some(Ok(resp::Parsed::Request { mut end })) = resp::parse_alike(bytes, 0, &opening, &limits, &mut lot.args)
+    else {
+        return Err(window(engine, reader, bytes, 0, lot));
+    };
+    let locator = engine.keyspace.locator(reader.database as usize);
+    let key = locator.key_outlined(lot.args[first + row.first_key]);
+    lot.requests.push(Request::of_key(row, key, first, opening.count(), end));
+    if end < bytes.len() {
+        end = alike(row, &opening, locator, &limits, bytes, end, BATCH_MAX - 1, lot);
+        if end < bytes.len() {
+            let stop = unlike(engine, locator, &limits, bytes, &mut end, begin + BATCH_MAX, lot);
+            let share = Share { requests: begin..lot.requests.len(), epoch: locator.epoch() };
+            return Err(Parsed { share, end, stop });
         }
     }
-    let stop = if end == bytes.len() {
-        Stop::WindowEmpty
-    } else {
-        unlike(engine, locator, &limits, bytes, &mut end, begin + BATCH_MAX, lot)
-    };
-    Parsed { share: Share { requests: begin..lot.requests.len(), epoch: locator.epoch() }, end, stop }
+    Ok(Share { requests: begin..lot.requests.len(), epoch: locator.epoch() })
 }
 
 /// Parses requests of any kind, until the lot has `most`. `from` moves behind the last one.
@@ -180,7 +187,7 @@ fn unlike<'a: 'b, 'b, A: Access>(
         if (1..opening.count()).contains(&row.first_key) {
             lot.habit = Some((row, opening));
             if end < bytes.len() {
-                *from = alike(row, opening, locator, limits, bytes, end, most - lot.requests.len(), lot);
+                *from = alike(row, &opening, locator, limits, bytes, end, most - lot.requests.len(), lot);
             }
         }
     }
@@ -194,7 +201,7 @@ fn unlike<'a: 'b, 'b, A: Access>(
 #[inline(never)]
 fn alike<'a: 'b, 'b>(
     row: &'static Command<Exec>,
-    opening: Opening,
+    opening: &Opening,
     locator: impl Locate,
     limits: &Limits,
     bytes: &'b [u8],
@@ -207,7 +214,7 @@ fn alike<'a: 'b, 'b>(
     let first = args.len();
     let (mut n, mut at) = (0, from);
     while n < room {
-        let Some(Ok(resp::Parsed::Request { end })) = resp::parse_alike(bytes, at, &opening, limits, args) else {
+        let Some(Ok(resp::Parsed::Request { end })) = resp::parse_alike(bytes, at, opening, limits, args) else {
             break;
         };
         ends[n] = end;

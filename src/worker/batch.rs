@@ -13,7 +13,7 @@ use crate::base::out::Out;
 use crate::db::Access;
 use crate::exec::{Batch, End, Share};
 use crate::net::{Answers, Flow, Input};
-use crate::session::{Lot, Parsed, Reader};
+use crate::session::{Lot, Parsed, Reader, Session};
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
@@ -28,10 +28,20 @@ const BATCH_LOOK: usize = 32;
 enum Window {
     /// All of it is parsed, and nothing else is to be done than to run it.
     Whole(Share),
-    /// There is more in it, or its session has something to look after.
-    Part(Parsed),
-    /// It ends a request that was cut.
+    /// There may be more in it, or its session has something to look after: the next of the parts.
+    Part,
+    /// It ends a request that was cut, or it is too late for it.
     Unparsed,
+}
+
+/// How far an input came that is not of the common case.
+enum Run {
+    /// Its share of the batch has run.
+    Begun(Parsed, End),
+    /// It goes the way of an input by itself.
+    Anew,
+    /// It waits for the next turn.
+    Late,
 }
 
 /// How long a batch may go on.
@@ -83,16 +93,43 @@ impl<A: Access> State<A> {
         let total = inputs.iter().map(Input::len).sum();
         let mut lot = Lot::of_windows(arena, inputs.len(), total);
         let mut windows = ArenaVec::with_capacity_in(inputs.len(), arena);
+        let mut parts = ArenaVec::new_in(arena);
         for input in inputs {
             if lot.requests() >= ROUND_REQUESTS {
                 break;
             }
-            windows.push(self.parse_ahead(input, bytes, &mut lot, limit));
+            windows.push(self.parse_ahead(input, bytes, limit, &mut lot, &mut parts));
         }
         let count = windows.len();
         let mut batch = lot.batch();
+        let mut parts = parts.into_iter();
         for (input, window) in inputs.iter().zip(windows) {
-            answers.answer(input.conn, |out| self.run_window(input, bytes, window, limit, arena, &mut batch, out));
+            answers.answer(input.conn, |out| {
+                let me = input.conn.index;
+                let part = if matches!(window, Window::Part) { parts.next() } else { None };
+                let requests = match (&window, &part) {
+                    (Window::Whole(share), _) => share.requests.len(),
+                    (_, Some(parsed)) => parsed.share.requests.len(),
+                    (_, None) => BATCH_LOOK,
+                };
+                let run = if limit.is_over(&self.watch, requests) {
+                    Run::Late
+                } else {
+                    match (window, part) {
+                        (Window::Whole(share), _) => match self.engine.run(me, &mut batch, &share, out) {
+                            // The common case: the session is not even looked at.
+                            End::All if out.queued() < ACCOUNT_MIN_BYTES => return Flow::Read,
+                            end => Run::Begun(Parsed::all(share, input.len()), end),
+                        },
+                        (_, Some(parsed)) => {
+                            let end = self.engine.run(me, &mut batch, &parsed.share, out);
+                            Run::Begun(parsed, end)
+                        }
+                        (_, None) => Run::Anew,
+                    }
+                };
+                self.go_through(input, bytes, run, &batch, arena, out)
+            });
         }
         count
     }
@@ -103,64 +140,45 @@ impl<A: Access> State<A> {
         &mut self,
         input: &Input,
         bytes: &'b [u8],
-        lot: &mut Lot<'a, 'b>,
         limit: &Limit,
+        lot: &mut Lot<'a, 'b>,
+        parts: &mut ArenaVec<'a, Parsed>,
     ) -> Window {
         let (engine, me) = (&mut self.engine, input.conn.index);
         engine.stats.input_bytes += input.len() as u64;
         let client = engine.clients.get_mut(me);
         client.last_input_unix_ms = engine.clock.unix_ms();
         let reader = Reader::of(client);
-        match self.sessions.get(me) {
-            Some(slot) if !limit.late => match slot.session.parse_ahead(engine, reader, input.of(bytes), lot) {
-                Some(parsed) if parsed.is_all() && !slot.accounted => Window::Whole(parsed.share),
-                Some(parsed) => Window::Part(parsed),
-                None => Window::Unparsed,
-            },
-            _ => Window::Unparsed,
-        }
+        let Some(slot) = self.sessions.get(me).filter(|slot| slot.session.is_idle() && !limit.late) else {
+            return Window::Unparsed;
+        };
+        let parsed = match Session::parse_ahead(engine, reader, input.of(bytes), lot) {
+            Ok(share) if !slot.accounted => return Window::Whole(share),
+            Ok(share) => Parsed::all(share, input.len()),
+            Err(parsed) => parsed,
+        };
+        parts.push(parsed);
+        Window::Part
     }
 
-    /// Phase 3 for one input.
-    #[inline]
-    #[expect(clippy::too_many_arguments, reason = "what the round and its input are; bundling them would only hide it")]
-    fn run_window(
+    /// All but the common case of an input.
+    #[inline(never)]
+    fn go_through(
         &mut self,
         input: &Input,
         bytes: &[u8],
-        window: Window,
-        limit: &mut Limit,
+        run: Run,
+        batch: &Batch<'_>,
         arena: &Bump,
-        batch: &mut Batch<'_>,
         out: &mut Out,
     ) -> Flow {
         let (me, bytes) = (input.conn.index, input.of(bytes));
-        let requests = match &window {
-            Window::Whole(share) => share.requests.len(),
-            Window::Part(parsed) => parsed.share.requests.len(),
-            Window::Unparsed => BATCH_LOOK,
-        };
-        if limit.is_over(&self.watch, requests) {
-            let Some(slot) = self.sessions.get_mut(me) else { return Flow::Abort };
-            let flow = slot.session.postpone(bytes);
-            return self.after_input(input.conn, flow, out);
-        }
-        let parsed = match window {
-            Window::Whole(share) => match self.engine.run(me, batch, &share, out) {
-                // The common case: the session is not even looked at.
-                End::All if out.queued() < ACCOUNT_MIN_BYTES => return Flow::Read,
-                end => Some((Parsed::all(share, bytes.len()), end)),
-            },
-            Window::Part(parsed) => {
-                let end = self.engine.run(me, batch, &parsed.share, out);
-                Some((parsed, end))
-            }
-            Window::Unparsed => None,
-        };
         let Some(slot) = self.sessions.get_mut(me) else { return Flow::Abort };
-        let flow = match parsed {
-            Some(parsed) => slot.session.after_ahead(&mut self.engine, me, arena, bytes, parsed, batch, out),
-            None => slot.session.data(&mut self.engine, me, arena, bytes, out),
+        let (engine, session) = (&mut self.engine, &mut slot.session);
+        let flow = match run {
+            Run::Begun(parsed, end) => session.after_ahead(engine, me, arena, bytes, (parsed, end), batch, out),
+            Run::Anew => session.data(engine, me, arena, bytes, out),
+            Run::Late => session.postpone(bytes),
         };
         if slot.is_quiet(flow, out) { flow } else { self.after_input(input.conn, flow, out) }
     }

@@ -31,7 +31,11 @@ impl Sim {
             client.ring_at = (client.ring_at + n) % self.faults.ring_bytes;
         }
         let start = self.area.len();
-        self.area.extend(client.inbox.drain(..n));
+        let (front, back) = client.inbox.as_slices();
+        let split = n.min(front.len());
+        self.area.extend_from_slice(&front[..split]);
+        self.area.extend_from_slice(&back[..n - split]);
+        client.inbox.drain(..n);
         self.inputs.extend(Input::new(id, start, start + n));
         client.delivered_bytes += n as u64;
     }
