@@ -327,8 +327,10 @@ fn every_command_is_tested() {
     let read = |name: &str| fs::read_to_string(folder.join(name)).expect("a source of these tests");
     let files = fs::read_dir(&folder).expect("the folder of these tests");
     let names = files.map(|file| file.expect("a file").file_name().into_string().expect("text"));
-    let families: String =
-        names.filter(|name| !["differential.rs", "harness.rs"].contains(&name.as_str())).map(|name| read(&name)).collect();
+    let families: String = names
+        .filter(|name| !["differential.rs", "harness.rs"].contains(&name.as_str()))
+        .map(|name| read(&name))
+        .collect();
     // Random programs cannot end the connection or the server, stop it for a while, or compare what the time is; some Redis 7 does not have.
     let not_random = ["quit", "shutdown", "debug", "time", "flush", "msetex", "digest", "delex", "delifeq"];
     let random = read("differential.rs");
