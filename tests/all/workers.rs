@@ -61,7 +61,7 @@ fn a_pipeline_is_seen_in_its_order() {
     let server = four_workers();
     let look = |i: usize, mut client: Client, stop: &AtomicBool| {
         while !stop.load(Ordering::Relaxed) {
-            let (a, b) = if i % 2 == 0 {
+            let (a, b) = if i.is_multiple_of(2) {
                 let both = numbers(&client.run("MGET a b"));
                 (both[0], both[1])
             } else {
