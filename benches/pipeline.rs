@@ -50,13 +50,13 @@ fn rig(window: Vec<u8>) -> Rig {
     let clock = Clock::manual(NOW_MS, 0);
     let mut engine = Engine::new(Config::default(), clock, 1, dolmen_slab::Config::default()).unwrap();
     for n in 0..KEYS {
-        let mut db = engine.shard.db(0, NOW_MS);
+        let mut db = engine.keyspace.shard().db(0, NOW_MS);
         let name = name(n);
         let value = format!("{n:08}");
         let key = db.key(&name);
         db.set_string(key, NewValue::Raw(value.as_bytes()), Deadline::None).unwrap();
         if n % 64 == 0 {
-            engine.shard.background(NOW_MS, false, || true);
+            engine.keyspace.shard().background(NOW_MS, false, || true);
         }
     }
     engine.clients.insert(ME, |id| Client::new(id, NOW_MS, "127.0.0.1:1", "127.0.0.1:2", 7, false));

@@ -5,6 +5,7 @@ pub mod config;
 pub mod db;
 pub mod exec;
 pub mod net;
+pub mod persist;
 pub mod proto;
 pub mod session;
 pub mod table;

@@ -1,10 +1,11 @@
-//! The server's program: reads the configuration, opens the listeners, and runs the worker.
+//! The server's program: reads the configuration, opens the listeners, and runs the workers.
 
 use dolmen::base::clock::Clock;
 use dolmen::base::{cpu, heap, log as logging, rng};
+use dolmen::cmd::ctx::Facts;
 use dolmen::config::{Config, Start, parse_command_line};
-use dolmen::net::{Epoll, EpollConfig, Listen, LocalAddr};
-use dolmen::worker::Worker;
+use dolmen::net::{Backend, Balance, Epoll, EpollConfig, Listen, LocalAddr, block_signals};
+use dolmen::worker::{Worker, crew};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -52,40 +53,122 @@ fn serve(mut config: Config) -> Result<(), String> {
     if config.maxclients == 0 {
         return Err(format!("the limit of open files is {}, which leaves none for clients", room.nofile));
     }
+    for note in config.notes() {
+        log::warn!("{note}");
+    }
     heap::return_large_buffers();
-    let mut backend = Epoll::new(EpollConfig { spin_us: config.spin_us, ..EpollConfig::default() })
-        .map_err(|e| format!("cannot set up epoll: {e}"))?;
-    backend.enable_signals().map_err(|e| format!("cannot receive signals: {e}"))?;
-    backend.listen(&listen(&config)).map_err(|e| e.to_string())?;
-    let addresses = backend.local_addrs();
+    let workers = config.worker_count();
+    let cpus = config.worker_cpus(workers)?;
+    // Before the first thread starts, or the signals would end the process there.
+    block_signals().map_err(|e| format!("cannot block signals: {e}"))?;
+    let mut backends = Vec::new();
+    for worker in 0..workers {
+        let settings = EpollConfig { spin_us: config.spin_us, ..EpollConfig::default() };
+        let mut backend = Epoll::new(settings).map_err(|e| format!("cannot set up epoll: {e}"))?;
+        match backends.first() {
+            None => backend.listen(&listen(&config)),
+            Some(first) => backend.listen_beside(first, &listen(&config)),
+        }
+        .map_err(|e| e.to_string())?;
+        if worker == 0 {
+            backend.enable_signals().map_err(|e| format!("cannot receive signals: {e}"))?;
+        }
+        backends.push(backend);
+    }
+    let addresses = backends[0].local_addrs();
     if addresses.is_empty() {
         return Err("configured to not listen anywhere (port 0 and no unixsocket)".into());
     }
-
-    let workers = config.worker_count();
-    let (config_file, databases) = (config.config_file.clone(), config.databases);
-    let mut worker = Worker::new(backend, config, Clock::system(), rng::entropy(), dolmen_slab::Config::default())
-        .map_err(|e| format!("cannot reserve address space: {e}"))?;
-    let facts = &mut worker.engine().facts;
-    facts.run_id = (0..5).map(|_| format!("{:08x}", rng::entropy() >> 32)).collect();
-    facts.workers = workers;
-    facts.backend = "epoll";
-    facts.executable = std::env::current_exe().map(|p| p.display().to_string()).unwrap_or_default();
-    facts.config_file = config_file.map(|p| p.display().to_string()).unwrap_or_default();
-    facts.tcp_port =
-        addresses.iter().find_map(|a| if let LocalAddr::Tcp(a) = a { Some(a.port()) } else { None }).unwrap_or(0);
-
+    let facts = facts(&config, workers, &addresses);
     log::info!(
-        "Dolmen {} is starting: pid {}, {workers} worker{}, {databases} databases",
+        "Dolmen {} is starting: pid {}, {workers} worker{}, {} databases",
         env!("CARGO_PKG_VERSION"),
         std::process::id(),
-        if workers == 1 { "" } else { "s" }
+        if workers == 1 { "" } else { "s" },
+        config.databases
     );
     for address in &addresses {
         log::info!("Listening on {address}");
     }
-    log::info!("Ready to accept connections");
-    worker.run().map_err(|e| format!("cannot wait for events: {e}"))
+    if workers == 1 {
+        let backend = backends.remove(0);
+        let mut worker = Worker::new(backend, config, Clock::system(), rng::entropy(), dolmen_slab::Config::default())
+            .map_err(|e| no_address_space(&e))?;
+        worker.engine().facts = facts;
+        pin(&cpus, 0)?;
+        log::info!("Ready to accept connections");
+        worker.run().map_err(|e| no_events(&e))?;
+    } else {
+        serve_by(backends, &cpus, &config, &facts)?;
+    }
+    log::info!("Dolmen is now ready to exit, bye bye...");
+    Ok(())
+}
+
+/// Serves by a worker for each backend, the first one on this thread.
+fn serve_by(mut backends: Vec<Epoll>, cpus: &[usize], config: &Config, facts: &Facts) -> Result<(), String> {
+    let balance = Balance::new(backends.len());
+    for (worker, backend) in backends.iter_mut().enumerate() {
+        backend.join(balance.seat(worker));
+    }
+    let bells: Vec<_> = backends.iter().map(Epoll::doorbell).collect();
+    let memory = dolmen_slab::Config::default();
+    let places = crew::places(&bells, &balance, config, rng::entropy(), &memory).map_err(|e| no_address_space(&e))?;
+    let run = |worker: usize, place, backend| {
+        pin(cpus, worker)?;
+        let mut worker =
+            Worker::at(place, backend, config.clone(), Clock::system()).map_err(|e| no_address_space(&e))?;
+        worker.engine().facts = facts.clone();
+        worker.run().map_err(|e| no_events(&e))
+    };
+    std::thread::scope(|scope| {
+        let mut crew = backends.into_iter().zip(places).enumerate();
+        let first = crew.next();
+        let others: Vec<_> = crew
+            .map(|(worker, (backend, place))| {
+                let thread = std::thread::Builder::new().name(format!("worker {worker}"));
+                thread.spawn_scoped(scope, move || run(worker, place, backend))
+            })
+            .collect::<Result<_, _>>()
+            .map_err(|e| format!("cannot start a thread: {e}"))?;
+        log::info!("Ready to accept connections");
+        let mut result = first.map_or(Ok(()), |(worker, (backend, place))| run(worker, place, backend));
+        for other in others {
+            result = result.and(other.join().unwrap_or_else(|_| Err("a worker has panicked".into())));
+        }
+        result
+    })
+}
+
+fn pin(cpus: &[usize], worker: usize) -> Result<(), String> {
+    match cpus.get(worker) {
+        Some(cpu) => cpu::pin(*cpu).map_err(|e| format!("cannot pin worker {worker} to CPU {cpu}: {e}")),
+        None => Ok(()),
+    }
+}
+
+fn no_address_space(e: &std::io::Error) -> String {
+    format!("cannot reserve address space: {e}")
+}
+
+fn no_events(e: &std::io::Error) -> String {
+    format!("cannot wait for events: {e}")
+}
+
+fn facts(config: &Config, workers: usize, addresses: &[LocalAddr]) -> Facts {
+    Facts {
+        run_id: (0..5).map(|_| format!("{:08x}", rng::entropy() >> 32)).collect(),
+        start_unix_ms: Clock::system().unix_ms(),
+        workers,
+        backend: "epoll",
+        executable: std::env::current_exe().map(|p| p.display().to_string()).unwrap_or_default(),
+        config_file: config.config_file.as_ref().map(|p| p.display().to_string()).unwrap_or_default(),
+        tcp_port: addresses
+            .iter()
+            .find_map(|a| if let LocalAddr::Tcp(a) = a { Some(a.port()) } else { None })
+            .unwrap_or(0),
+        ..Facts::default()
+    }
 }
 
 fn listen(config: &Config) -> Listen {
@@ -94,7 +177,6 @@ fn listen(config: &Config) -> Listen {
         port: (config.port > 0).then_some(config.port),
         backlog: config.tcp_backlog,
         tcp_keepalive_s: config.tcp_keepalive_s,
-        reuse_port: false,
         unix_path: config.unixsocket.clone(),
         unix_perm: (config.unixsocketperm > 0).then_some(config.unixsocketperm),
     }

@@ -1,4 +1,4 @@
-//! Huge pages, faulted in ahead of use by a thread of its own.
+//! Huge pages, faulted in ahead of use by a thread of its own, one for all slabs of the process.
 //!
 //! With 4 KiB pages a random access over a large heap misses the TLB as well as the caches, and in a virtual machine such a miss is dearer
 //! than the data's. With 2 MiB pages it does not. But the first touch of a huge page zeroes all of it, which takes from 0.3 ms to 20 ms: so
@@ -13,9 +13,9 @@
 //! ```
 #![allow(unsafe_code)]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, OnceLock};
 
 use crate::region::{HUGE_BYTES, Mapping};
 
@@ -36,8 +36,6 @@ struct Shared {
 /// The allocator's side.
 pub(crate) struct Ahead {
     shared: Arc<Shared>,
-    /// `None` until the first request, and after a failure to start the thread.
-    requests: Option<Sender<usize>>,
     /// The highest unit that was asked for.
     asked: usize,
     enabled: bool,
@@ -49,7 +47,7 @@ impl Ahead {
         let enabled = enabled && !cfg!(slab_asan);
         let shared =
             Shared { done: AtomicUsize::new(START_UNIT), begun: AtomicUsize::new(0), busy: AtomicBool::new(false) };
-        Ahead { shared: Arc::new(shared), requests: None, asked: START_UNIT - 1, enabled }
+        Ahead { shared: Arc::new(shared), asked: START_UNIT - 1, enabled }
     }
 
     /// Was this unit faulted in before it was begun?
@@ -84,35 +82,45 @@ impl Ahead {
     /// while it holds the lock.
     pub(crate) fn ask(&mut self, region: &Arc<Mapping>, unit: usize) {
         self.asked = unit;
-        if self.requests.is_none() {
-            let (sender, receiver) = channel();
-            let (shared, region) = (Arc::clone(&self.shared), Arc::clone(region));
-            let thread = std::thread::Builder::new().name("pages".into()).stack_size(64 << 10);
-            match thread.spawn(move || serve(&receiver, &shared, &region)) {
-                Ok(_) => self.requests = Some(sender),
-                Err(_) => self.enabled = false,
-            }
-        }
-        let Some(requests) = &self.requests else { return };
+        let Some(requests) = requests() else {
+            self.enabled = false;
+            return;
+        };
         if region.advise_huge(unit * HUGE_BYTES).is_err() {
             // A system without huge pages.
             self.enabled = false;
             return;
         }
         self.shared.busy.store(true, Ordering::Release);
-        // The thread lives as long as this sender.
-        let _ = requests.send(unit);
+        // The thread lives as long as the process.
+        let _ = requests.send(Request { shared: Arc::clone(&self.shared), region: Arc::clone(region), unit });
     }
 }
 
-/// The thread: ends when the allocator is dropped.
-fn serve(requests: &Receiver<usize>, shared: &Shared, region: &Mapping) {
-    be_nice();
-    for unit in requests {
-        region.touch_huge(unit * HUGE_BYTES);
-        shared.done.store(unit + 1, Ordering::Release);
-        shared.busy.store(false, Ordering::Release);
-    }
+/// A unit to fault in, and whom to tell. The slab may be gone by then: the request keeps its mapping.
+struct Request {
+    shared: Arc<Shared>,
+    region: Arc<Mapping>,
+    unit: usize,
+}
+
+/// Where requests go. The thread starts with the first one; `None` if it cannot.
+fn requests() -> Option<&'static Sender<Request>> {
+    static REQUESTS: OnceLock<Option<Sender<Request>>> = OnceLock::new();
+    let start = || {
+        let (sender, receiver) = channel::<Request>();
+        let thread = std::thread::Builder::new().name("pages".into()).stack_size(64 << 10);
+        let serve = move || {
+            be_nice();
+            for Request { shared, region, unit } in receiver {
+                region.touch_huge(unit * HUGE_BYTES);
+                shared.done.store(unit + 1, Ordering::Release);
+                shared.busy.store(false, Ordering::Release);
+            }
+        };
+        thread.spawn(serve).ok().map(|_| sender)
+    };
+    REQUESTS.get_or_init(start).as_ref()
 }
 
 /// How much less of a contended CPU this thread takes than one of normal priority: a tenth. Not the class that runs only when nobody else

@@ -3,7 +3,11 @@
 //! Owns which body (version) each id has, growth, copy-on-write and deferred freeing. Must not know what the bytes mean.
 //!
 //! Layout: all extents of a body are full and of [`SEGMENT_BYTES`] but the last, which may be smaller; when that is full it is first
-//! replaced by a larger one, so that a byte's place follows from its offset alone.
+//! replaced by a larger one, so that a byte's place follows from its offset alone. A hole is a full extent that several entries name: one
+//! that was never written. It is never the one that grows, since that has room.
+//!
+//! Invariant on which holes rest: behind the touched part of an extent (`Extents::touched_bytes`) there are zeros. So whoever writes to an
+//! extent tells so by `Extents::touch`.
 #![allow(unsafe_code)]
 
 use std::io;
@@ -19,6 +23,8 @@ use crate::region::{Commit, PAGE_BYTES, Table};
 
 /// Bodies with more extents are freed in slices.
 const EXTENTS_FREED_AT_ONCE: usize = 4;
+/// An extent of zeros that so many holes name is left for a new one, so that its count cannot overflow: each name takes 4 bytes of index.
+const HOLES_MAX: u32 = 1 << 31;
 /// Returned bodies collected when a blob is made.
 const COLLECTED_AT_ONCE: usize = 8;
 
@@ -65,6 +71,8 @@ pub(crate) struct Blobs {
     pending: u32,
     /// Bodies taken from the return stack, not yet looked at, linked by `next`.
     collected: u32,
+    /// What holes name: an extent that was never written, with one reference of ours; 0 = none yet.
+    zeros: u32,
     /// Live ids.
     pub(crate) count: u64,
 }
@@ -85,6 +93,7 @@ impl Blobs {
             free_body: 0,
             pending: 0,
             collected: 0,
+            zeros: 0,
             count: 0,
         })
     }
@@ -152,14 +161,19 @@ impl Blobs {
         self.body(id).len.load(Relaxed)
     }
 
-    /// Bytes of the extents and index blocks of a blob.
+    /// Bytes of the extents and index blocks of a blob; holes take none.
     pub(crate) fn held_bytes(&self, id: BlobId) -> u64 {
         let body = self.body(id);
         let extents = body.extents.load(Relaxed) as usize;
         let Some(last) = extents.checked_sub(1) else { return 0 };
         let blocks = body.blocks.iter().map(|block| block.load(Relaxed)).filter(|&page| page != 0);
         let blocks: usize = blocks.map(|page| self.extents.bytes(page)).sum();
-        last as u64 * SEGMENT_BYTES as u64 + self.extents.bytes(self.shared.entry(body, last)) as u64 + blocks as u64
+        let holes = match self.zeros {
+            0 => 0,
+            zeros => (0..extents).filter(|&extent| self.shared.entry(body, extent) == zeros).count(),
+        };
+        let bytes = last * SEGMENT_BYTES + self.extents.bytes(self.shared.entry(body, last)) - holes * SEGMENT_BYTES;
+        (bytes + blocks) as u64
     }
 
     /// The last extent and the bytes written to it, if it has room.
@@ -174,13 +188,20 @@ impl Blobs {
 
     /// Room after the last byte, at least one byte; when there is none, `wanted_bytes` says how much is to come.
     pub(crate) fn spare(&mut self, id: BlobId, wanted_bytes: usize) -> Result<&mut [u8], AllocError> {
-        let (page, written) = match self.room(id) {
+        let (mut page, written) = match self.room(id) {
             Some(room) => room,
             None => {
                 self.grow(id, wanted_bytes)?;
                 self.room(id).expect("the blob has just grown")
             }
         };
+        if self.extents.is_shared(page) {
+            // Another version of the blob, or a copy of it, may grow there too.
+            self.make_unique(id)?;
+            let last = self.body(id).extents.load(Relaxed) as usize - 1;
+            self.replace(id, last, self.extents.pages(page))?;
+            page = self.shared.entry(self.body(id), last);
+        }
         let bytes = self.extents.bytes(page) - written;
         // SAFETY: committed memory of a live extent beyond the blob's length: no reader looks there, no other owner has this extent
         // as a growing one, and `&mut self` excludes the owner's own readers. It is initialised: zeros of the kernel, or old bytes.
@@ -219,11 +240,99 @@ impl Blobs {
         Ok(())
     }
 
+    /// Puts bytes at a place, which may reach or lie beyond the end: zeros fill what is between. All or nothing.
+    pub(crate) fn write(&mut self, id: BlobId, offset: usize, bytes: &[u8]) -> Result<(), AllocError> {
+        let len = self.len(id);
+        let inside = usize::try_from(len.saturating_sub(offset as u64)).unwrap_or(usize::MAX).min(bytes.len());
+        let (over, behind) = bytes.split_at(inside);
+        let hole = (offset as u64).saturating_sub(len);
+        // What is overwritten comes last, as only what was appended can be taken back.
+        let mut done = if behind.is_empty() { Ok(()) } else { self.extend_zeros(id, len + hole) };
+        done = done
+            .and_then(|()| self.append(id, behind))
+            .and_then(|()| self.write_at(id, if over.is_empty() { 0 } else { offset }, over));
+        if done.is_err() {
+            self.truncate(id, len);
+        }
+        done
+    }
+
+    /// A blob of the same bytes that shares the memory until one of them is written.
+    pub(crate) fn duplicate(&mut self, id: BlobId) -> Result<BlobId, AllocError> {
+        let copy = self.create(0)?;
+        let (from, to) = (self.number(id), self.number(copy));
+        if let Err(error) = self.share_extents(from, to) {
+            self.release(copy);
+            return Err(error);
+        }
+        Ok(copy)
+    }
+
+    /// Grows a blob to `len` bytes with zeros, all or nothing. Whole segments become holes: they name one extent of zeros, which is copied
+    /// when they are written to. So a hole costs its index, and what fills the segments at its ends was mostly never touched.
+    pub(crate) fn extend_zeros(&mut self, id: BlobId, len: u64) -> Result<(), AllocError> {
+        let before = self.len(id);
+        let grown = self.try_extend_zeros(id, len);
+        if grown.is_err() {
+            self.truncate(id, before);
+        }
+        grown
+    }
+
+    fn try_extend_zeros(&mut self, id: BlobId, len: u64) -> Result<(), AllocError> {
+        while self.len(id) < len {
+            let rest = usize::try_from(len - self.len(id)).unwrap_or(usize::MAX);
+            if rest >= SEGMENT_BYTES && self.len(id).is_multiple_of(SEGMENT_BYTES as u64) && self.room(id).is_none() {
+                self.add_holes(id, rest / SEGMENT_BYTES)?;
+                continue;
+            }
+            self.spare(id, rest)?;
+            let (page, written) = self.room(id).expect("the blob has room");
+            let end = self.extents.bytes(page).min(written.saturating_add(rest));
+            let stale = self.extents.touched_bytes(page).clamp(written, end) - written;
+            // SAFETY: as in `spare`: committed memory behind the blob's length, inside the extent. Behind what was touched it is zeros.
+            unsafe { self.shared.address(page, written).as_ptr().write_bytes(0, stale) };
+            let grown = &self.body(id).len;
+            grown.store(grown.load(Relaxed) + (end - written) as u64, Relaxed);
+        }
+        Ok(())
+    }
+
+    /// Adds segments that are holes. The blob ends with a segment.
+    fn add_holes(&mut self, id: BlobId, count: usize) -> Result<(), AllocError> {
+        let number = self.number(id);
+        let first = self.shared.body(number).extents.load(Relaxed) as usize;
+        let error = AllocError { requested_bytes: count.saturating_mul(SEGMENT_BYTES) };
+        if count > EXTENTS_MAX - first {
+            return Err(error);
+        }
+        if self.zeros == 0 || self.extents.refs(self.zeros) >= HOLES_MAX {
+            let fresh = self.extents.alloc_zeros(&self.shared.region).ok_or(error)?;
+            if self.zeros != 0 {
+                self.extents.retire_zeros(&self.shared.region, self.zeros);
+            }
+            self.zeros = fresh;
+        }
+        for extent in first..first + count {
+            self.add_block(number, extent)?;
+            let body = self.shared.body(number);
+            self.shared.set_entry(body, extent, self.zeros);
+            self.extents.retain(self.zeros);
+            // A reader does not look at what is beyond the length it has seen; a failure finds all that there is to take back.
+            #[expect(clippy::cast_possible_truncation, reason = "below EXTENTS_MAX")]
+            body.extents.store(extent as u32 + 1, Relaxed);
+            body.len.store((extent as u64 + 1) * SEGMENT_BYTES as u64, Relaxed);
+        }
+        Ok(())
+    }
+
     /// Takes back what a failed append has added; no reader has seen it.
     fn truncate(&mut self, id: BlobId, len: u64) {
         let number = self.number(id);
-        // An extent with room behind `len` stays, even an empty one if it is the first.
-        let keep = body::segments(len).max(1);
+        // An extent with room behind `len` stays, even an empty one if it is the first; but a hole has no room.
+        let first_is_hole = self.shared.body(number).extents.load(Relaxed) > 0
+            && self.shared.entry(self.shared.body(number), 0) == self.zeros;
+        let keep = body::segments(len).max(usize::from(!first_is_hole));
         while self.shared.body(number).extents.load(Relaxed) as usize > keep {
             self.free_last_extent(number);
         }
@@ -264,13 +373,22 @@ impl Blobs {
     }
 
     fn add_extent(&mut self, id: BlobId, pages: usize) -> Result<(), AllocError> {
+        let page = self.alloc_extent(pages)?;
+        let added = self.add_entry(id, page);
+        if added.is_err() {
+            self.extents.release_ref(&self.shared.region, page);
+        }
+        added
+    }
+
+    /// Names an extent behind the last one; whose reference to it that is, is up to the caller.
+    fn add_entry(&mut self, id: BlobId, page: u32) -> Result<(), AllocError> {
         let number = self.number(id);
         let extents = self.shared.body(number).extents.load(Relaxed);
         if extents as usize == EXTENTS_MAX {
-            return Err(AllocError { requested_bytes: pages * PAGE_BYTES });
+            return Err(AllocError { requested_bytes: SEGMENT_BYTES });
         }
         self.add_block(number, extents as usize)?;
-        let page = self.alloc_extent(pages)?;
         let body = self.shared.body(number);
         self.shared.set_entry(body, extents as usize, page);
         body.extents.store(extents + 1, Relaxed);
@@ -301,10 +419,16 @@ impl Blobs {
         let written = body.len.load(Relaxed) - extent as u64 * SEGMENT_BYTES as u64;
         let bytes = usize::try_from(written).unwrap_or(usize::MAX).min(self.extents.bytes(old));
         debug_assert!(bytes <= self.extents.bytes(copy));
+        // What was never touched is zeros, in the old one as in the copy, and need not be read or written.
+        let touched = self.extents.touched_bytes(old).min(bytes);
+        let stale = self.extents.touched_bytes(copy).clamp(touched, bytes) - touched;
         // SAFETY: both extents are live, at least `bytes` long and distinct; the copy is nobody else's yet, the old one is only read.
-        unsafe { self.shared.address(old, 0).copy_to_nonoverlapping(self.shared.address(copy, 0), bytes) };
+        unsafe {
+            self.shared.address(old, 0).copy_to_nonoverlapping(self.shared.address(copy, 0), touched);
+            self.shared.address(copy, touched).as_ptr().write_bytes(0, stale);
+        }
         self.shared.set_entry(body, extent, copy);
-        self.extents.touch(copy, bytes);
+        self.extents.touch(copy, touched);
         self.extents.release_ref(&self.shared.region, old);
         Ok(())
     }
@@ -316,14 +440,22 @@ impl Blobs {
         if self.shared.body(old).refs.load(Acquire) == 1 {
             return Ok(());
         }
-        let extents = self.shared.body(old).extents.load(Relaxed);
         let error = AllocError { requested_bytes: size_of::<Body>() };
         let new = self.take_body(0).ok_or(error)?;
+        if let Err(error) = self.share_extents(old, new) {
+            self.free_body(new);
+            return Err(error);
+        }
+        self.owners[id.bits() as usize] = Owner::Body(new).pack();
+        self.drop_owner_ref(old);
+        Ok(())
+    }
+
+    /// Gives a new, empty body the contents of another one. On an error it has some of them.
+    fn share_extents(&mut self, old: u32, new: u32) -> Result<(), AllocError> {
+        let extents = self.shared.body(old).extents.load(Relaxed);
         for extent in 0..extents as usize {
-            if let Err(error) = self.add_block(new, extent) {
-                self.free_body(new);
-                return Err(error);
-            }
+            self.add_block(new, extent)?;
             let (from, to) = (self.shared.body(old), self.shared.body(new));
             let page = self.shared.entry(from, extent);
             self.extents.retain(page);
@@ -333,8 +465,6 @@ impl Blobs {
         let (from, to) = (self.shared.body(old), self.shared.body(new));
         to.len.store(from.len.load(Relaxed), Relaxed);
         to.hint_pages.store(from.hint_pages.load(Relaxed), Relaxed);
-        self.owners[id.bits() as usize] = Owner::Body(new).pack();
-        self.drop_owner_ref(old);
         Ok(())
     }
 
@@ -368,6 +498,7 @@ impl Blobs {
             // SAFETY: inside the length, hence inside the extent; the body is the owner's alone and so are its extents from `offset` to
             // `end` (copied above if not), and `&mut self` excludes the owner's own readers. `bytes` cannot overlap for that reason.
             unsafe { self.shared.address(page, within).as_ptr().copy_from_nonoverlapping(now.as_ptr(), now.len()) };
+            self.extents.touch(page, within + now.len());
             at += now.len();
             rest = later;
         }
@@ -438,6 +569,11 @@ impl Blobs {
             self.collected = self.shared.body(number).next.load(Relaxed);
             self.free_body(number);
         }
+    }
+
+    /// Does what the owner released wait to be freed?
+    pub(crate) fn has_pending(&self) -> bool {
+        self.pending != 0
     }
 
     /// Frees up to `budget_extents` of what waits to be freed. True: there is more.

@@ -21,6 +21,7 @@ use crate::ahead::Ahead;
 use crate::class::{self, CLASSES, Class, UNIT_BYTES};
 use crate::handle::{Handle, Kind};
 use crate::list::List;
+use crate::peek::Peek;
 use crate::poison;
 use crate::region::{Base, Commit, HUGE_BYTES, Mapping, PAGE_BYTES, Table};
 use crate::span::{self, BITMAP_WORDS, SPAN_BYTES, SPAN_UNITS, SPAN_UNITS_LOG2, SpanMeta, State};
@@ -142,6 +143,8 @@ pub(crate) struct Chunks {
     /// Huge pages for what is used next.
     ahead: Ahead,
     commit: Commit,
+    /// Who looks from outside is told how far memory reaches.
+    peek: Option<Arc<Peek>>,
     /// The unit of huge pages that fresh spans are taken from, if it was ready when it was begun.
     ready_unit: Option<usize>,
     /// A unit that was being faulted in when its turn came; its spans are in no list.
@@ -185,6 +188,7 @@ impl Chunks {
             region: Arc::new(region),
             ahead: Ahead::new(huge_pages),
             commit: Commit::new(COMMIT_BYTES_MIN),
+            peek: None,
             ready_unit: None,
             passed_unit: None,
             bins: Box::new([[List::default(); BINS]; HEAPS]),
@@ -476,9 +480,19 @@ impl Chunks {
     /// Makes spans below `spans` usable. False: no room.
     fn grow_to(&mut self, spans: usize) -> bool {
         // Live bits before metadata: `free` relies on it.
-        self.commit.ensure(&self.region, spans * SPAN_BYTES)
+        let grown = self.commit.ensure(&self.region, spans * SPAN_BYTES)
             && self.live.grow_to(spans * BITMAP_WORDS)
-            && self.metas.grow_to(spans)
+            && self.metas.grow_to(spans);
+        if grown && let Some(peek) = &self.peek {
+            peek.committed(spans * SPAN_BYTES);
+        }
+        grown
+    }
+
+    /// For looking at chunks from other threads.
+    pub(crate) fn peek(&mut self) -> Arc<Peek> {
+        let spans = self.metas.len();
+        Arc::clone(self.peek.get_or_insert_with(|| Arc::new(Peek::new(&self.region, spans * SPAN_BYTES))))
     }
 
     /// The spans of a unit that was passed, because it was being faulted in, serve now that it is done.

@@ -245,6 +245,34 @@ impl Extents {
         self.metas[record(page)].refs > 1
     }
 
+    /// Bytes from the start that may have been written since the system gave the extent's memory; those behind read as zeros.
+    pub(crate) fn touched_bytes(&self, page: u32) -> usize {
+        usize::from(self.metas[record(page)].touched) * PAGE_BYTES
+    }
+
+    /// An extent of the largest size that reads as zeros and is to stay so: it takes no memory, and is not counted as used.
+    pub(crate) fn alloc_zeros(&mut self, region: &Mapping) -> Option<u32> {
+        let page = self.alloc(region, EXTENT_PAGES_MAX)?;
+        let touched = std::mem::take(&mut self.metas[record(page)].touched);
+        self.resident_pages -= u64::from(touched);
+        let start = page as usize * PAGE_BYTES;
+        // SAFETY: the extent was just allocated, so nobody has a slice of it.
+        unsafe { region.discard(start, start + usize::from(touched) * PAGE_BYTES) };
+        self.used_bytes -= self.bytes(page) as u64;
+        Some(page)
+    }
+
+    /// Gives up the owner's reference to an extent of zeros; who still uses it counts it as any other.
+    pub(crate) fn retire_zeros(&mut self, region: &Mapping, page: u32) {
+        self.used_bytes += self.bytes(page) as u64;
+        self.release_ref(region, page);
+    }
+
+    /// References to an extent.
+    pub(crate) fn refs(&self, page: u32) -> u32 {
+        self.metas[record(page)].refs
+    }
+
     /// Notes that the first `bytes` of an extent were written.
     pub(crate) fn touch(&mut self, page: u32, bytes: usize) {
         let meta = &mut self.metas[record(page)];
@@ -257,9 +285,14 @@ impl Extents {
 
     /// One more reference.
     pub(crate) fn retain(&mut self, page: u32) {
+        self.retain_many(page, 1);
+    }
+
+    /// So many more references.
+    pub(crate) fn retain_many(&mut self, page: u32, count: u32) {
         let refs = &mut self.metas[record(page)].refs;
         debug_assert!(*refs > 0);
-        *refs = refs.checked_add(1).expect("fewer than 2^32 versions of a blob");
+        *refs = refs.checked_add(count).expect("fewer than 2^32 versions of a blob, and holes");
     }
 
     /// One reference less; the last one frees the extent.

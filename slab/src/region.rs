@@ -128,19 +128,28 @@ impl Mapping {
         }
     }
 
-    /// Gives the pages wholly inside `from..to` back to the system; they read as zeros afterwards.
+    /// Gives the pages wholly inside `from..to` back to the system; the range reads as zeros afterwards.
     ///
     /// # Safety
     /// Nobody holds a reference into the range or relies on its contents.
     pub(crate) unsafe fn discard(&self, from: usize, to: usize) {
         let page_bytes = system_page_bytes();
-        let (from, to) = (from.next_multiple_of(page_bytes), to & !(page_bytes - 1));
-        assert!(to <= self.bytes);
-        if from < to {
-            // SAFETY: in range by the assertion; the caller vouches that the contents are dead.
-            let result = unsafe { madvise(self.at(from), to - from, MmapAdvise::MADV_DONTNEED) };
+        assert!(from <= to && to <= self.bytes);
+        let (first, end) = (from.next_multiple_of(page_bytes), to & !(page_bytes - 1));
+        if first >= end {
+            // SAFETY: in range by the assertion, and committed; the caller vouches that the contents are dead.
+            unsafe { self.at(from).cast::<u8>().write_bytes(0, to - from) };
+            return;
+        }
+        // SAFETY: in range by the assertion; the caller vouches that the contents are dead. Where the system's pages are larger than ours
+        // the ends are pages that others use too.
+        unsafe {
+            self.at(from).cast::<u8>().write_bytes(0, first - from);
+            self.at(end).cast::<u8>().write_bytes(0, to - end);
             // Fails only for locked pages (mlockall): then the memory stays resident, which is what locking asks for.
-            debug_assert!(result.is_ok(), "madvise: {result:?}");
+            if madvise(self.at(first), end - first, MmapAdvise::MADV_DONTNEED).is_err() {
+                self.at(first).cast::<u8>().write_bytes(0, end - first);
+            }
         }
     }
 

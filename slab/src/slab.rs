@@ -3,6 +3,7 @@
 
 use std::io;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use crate::blobs::Blobs;
 use crate::body::{self, BlobRef};
@@ -12,6 +13,7 @@ use crate::class::{self, CHUNK_BYTES_MAX};
 use crate::error::AllocError;
 use crate::evacuate::Victim;
 use crate::handle::{BlobId, Handle, Kind};
+use crate::peek::Peek;
 use crate::region::PAGE_BYTES;
 use crate::release::Clock;
 use crate::stats::{self, BlobStats, ClassStats};
@@ -25,7 +27,7 @@ pub struct Config {
     pub blob_reserve_bytes: usize,
     /// How long memory without live data stays resident, for reuse without a system call, before [`Slab::release`] gives it back.
     pub decay_ms: u32,
-    /// Huge pages for chunks beyond the first 4 MiB, faulted in ahead of use by a thread of the slab's own. It costs up to 2.5 MiB of memory
+    /// Huge pages for chunks beyond the first 4 MiB, faulted in ahead of use by a thread of the crate's own. It costs up to 2.5 MiB of memory
     /// in all, and spares large heaps most TLB misses.
     pub huge_pages: bool,
 }
@@ -104,6 +106,11 @@ impl Slab {
     #[inline(always)]
     pub fn ptr(&self, handle: Handle) -> NonNull<u8> {
         self.chunks.ptr(handle)
+    }
+
+    /// For looking at chunks from threads that do not own the slab, see [`Peek`].
+    pub fn peek(&mut self) -> Arc<Peek> {
+        self.chunks.peek()
     }
 
     /// Asks the CPU to fetch the first cache line of a chunk. A hint: any handle, even a stale one, is allowed.
@@ -201,7 +208,8 @@ impl Slab {
     }
 
     /// The room that follows the last byte: never empty, ends with the segment at the latest. What was written to it becomes part of
-    /// the blob by [`Slab::blob_advance`]. It holds zeros or bytes of freed blobs.
+    /// the blob by [`Slab::blob_advance`]. It holds zeros or bytes of freed blobs. Write nothing that you do not advance over: what lies behind
+    /// is taken for untouched.
     ///
     /// # Errors
     /// When memory for more room cannot be had.
@@ -223,6 +231,32 @@ impl Slab {
     /// When memory cannot be had; the blob is as it was.
     pub fn blob_append(&mut self, id: BlobId, bytes: &[u8]) -> Result<(), AllocError> {
         self.blobs.append(id, bytes)
+    }
+
+    /// Puts bytes at a place that may reach or lie beyond the end; zeros fill what is between ([`Slab::blob_extend_zeros`]). What a
+    /// [`BlobRef`] can see is copied first.
+    ///
+    /// # Errors
+    /// When memory cannot be had; the blob is as it was.
+    pub fn blob_write(&mut self, id: BlobId, offset: usize, bytes: &[u8]) -> Result<(), AllocError> {
+        self.blobs.write(id, offset, bytes)
+    }
+
+    /// A blob of the same bytes, whose owner is the caller; they share the memory until one of them is written.
+    ///
+    /// # Errors
+    /// When memory for its records cannot be had.
+    pub fn blob_duplicate(&mut self, id: BlobId) -> Result<BlobId, AllocError> {
+        self.blobs.duplicate(id)
+    }
+
+    /// Grows the blob to `len` bytes with zeros, all or nothing; longer ones stay as they are. Whole segments of zeros take 4 bytes each until
+    /// they are written to, and no time to speak of.
+    ///
+    /// # Errors
+    /// When memory cannot be had; the blob is as it was.
+    pub fn blob_extend_zeros(&mut self, id: BlobId, len: usize) -> Result<(), AllocError> {
+        self.blobs.extend_zeros(id, len as u64)
     }
 
     /// Number of segments: contiguous parts of [`SEGMENT_BYTES`](crate::SEGMENT_BYTES), the last one shorter.
@@ -264,6 +298,12 @@ impl Slab {
     /// Frees up to `budget_extents` (256 KiB each) of huge blobs released and of blobs whose last [`BlobRef`] is gone. True: there is more.
     pub fn drain_frees(&mut self, budget_extents: usize) -> bool {
         self.blobs.drain(budget_extents)
+    }
+
+    /// Does `drain_frees` have something to do that the owner released (rather than the last reader)?
+    #[inline]
+    pub fn has_frees(&self) -> bool {
+        self.blobs.has_pending()
     }
 
     /// Figures about all blobs.

@@ -3,13 +3,15 @@
 //! Readings, and the one limit worth raising. Nothing here fails: a reading that cannot be had (no `/proc`) is 0, a limit that cannot
 //! be raised stays.
 
-use std::num::NonZero;
+use std::io;
 use std::time::Duration;
 
-use nix::sched::{CpuSet, sched_getaffinity};
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::resource::{Resource, UsageWho, getrlimit, getrusage, setrlimit};
 use nix::sys::time::TimeVal;
 use nix::unistd::{Pid, SysconfVar, sysconf};
+
+use super::cgroup;
 
 /// CPUs of the calling thread's affinity mask, ascending; empty if the machine has more than a mask of the C library can name.
 pub fn affinity() -> Vec<usize> {
@@ -19,12 +21,93 @@ pub fn affinity() -> Vec<usize> {
 
 /// CPUs that this process may keep busy: those of the affinity mask, or fewer if a cgroup quota says so. At least 1.
 pub fn usable_cpus() -> usize {
-    // The standard library reads the mask and the quotas of both versions of cgroups.
-    let granted = std::thread::available_parallelism().map_or(1, NonZero::get);
-    match affinity().len() {
-        0 => granted,
-        in_mask => granted.min(in_mask),
+    // Of a machine too large for the mask the standard library knows the number at least.
+    let in_mask = match affinity().len() {
+        0 => std::thread::available_parallelism().map_or(1, usize::from),
+        in_mask => in_mask,
+    };
+    within_quota(in_mask)
+}
+
+/// `cpus`, or fewer if a cgroup quota grants the time of fewer. At least 1.
+pub fn within_quota(cpus: usize) -> usize {
+    cgroup::quota_cpus().map_or(cpus, |quota| quota.min(cpus)).max(1)
+}
+
+/// CPUs of the machine that are online, ascending; where the kernel does not say, those of the affinity mask.
+pub fn online() -> Vec<usize> {
+    let listed = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
+    listed.and_then(|text| parse_cpu_list(text.trim_ascii_end()).ok()).unwrap_or_else(affinity)
+}
+
+/// Lets the calling thread, and those it starts from now on, run on this CPU only.
+///
+/// # Errors
+/// If there is no such CPU, or this process may not use it (a cpuset).
+pub fn pin(cpu: usize) -> io::Result<()> {
+    let mut mask = CpuSet::new();
+    mask.set(cpu)?;
+    Ok(sched_setaffinity(Pid::from_raw(0), &mask)?)
+}
+
+/// Whether a thread of this process may be pinned to each of `cpus`; else the first that is refused, and why.
+///
+/// # Errors
+/// As [`pin`], or if no thread can be started to try it.
+pub fn can_pin(cpus: &[usize]) -> Result<(), (usize, io::Error)> {
+    // In a thread that ends with it: the mask of this one stays as it is.
+    std::thread::scope(|scope| {
+        let tried = std::thread::Builder::new()
+            .spawn_scoped(scope, || cpus.iter().try_for_each(|&cpu| pin(cpu).map_err(|error| (cpu, error))))
+            .map_err(|error| (cpus.first().copied().unwrap_or(0), error))?;
+        tried.join().expect("pinning does not panic")
+    })
+}
+
+/// Largest number of CPUs that a list may have, that of a mask of the C library.
+const CPUS_MAX: usize = CpuSet::count();
+
+/// A list of CPUs in the kernel's notation: `0,2-5`, or `0-6:2` for every second of them; in the order written. The error says what is
+/// wrong with it.
+pub fn parse_cpu_list(text: &str) -> Result<Vec<usize>, String> {
+    let mut cpus = Vec::new();
+    let number = |digits: &str| match digits.parse::<usize>() {
+        Ok(number) if digits.bytes().all(|b| b.is_ascii_digit()) && number < CPUS_MAX => Ok(number),
+        Ok(number) if number >= CPUS_MAX => Err(format!("CPU {number} is more than {} can be", CPUS_MAX - 1)),
+        _ => Err(format!("'{digits}' is not the number of a CPU")),
+    };
+    for part in text.split(',') {
+        let (range, step) = match part.split_once(':') {
+            Some((range, step)) => (range, number(step)?),
+            None => (part, 1),
+        };
+        let (first, last) = match range.split_once('-') {
+            Some((first, last)) => (number(first)?, number(last)?),
+            None => (number(range)?, number(range)?),
+        };
+        if first > last || step == 0 {
+            return Err(format!("'{part}' is not a range of CPUs"));
+        }
+        for cpu in (first..=last).step_by(step) {
+            if cpus.contains(&cpu) {
+                return Err(format!("CPU {cpu} is named twice"));
+            }
+            cpus.push(cpu);
+        }
     }
+    Ok(cpus)
+}
+
+/// A list of CPUs as [`parse_cpu_list`] reads it, with ranges for what ascends by one.
+pub fn cpu_list_text(cpus: &[usize]) -> String {
+    let runs: Vec<String> = cpus
+        .chunk_by(|a, b| a + 1 == *b)
+        .map(|run| match run {
+            [first, .., last] => format!("{first}-{last}"),
+            run => run.iter().map(usize::to_string).collect(),
+        })
+        .collect();
+    runs.join(",")
 }
 
 /// Resident memory of this process, in bytes.
@@ -162,11 +245,72 @@ mod tests {
             let cpu = *affinity().last().unwrap();
             let mut mask = CpuSet::new();
             mask.set(cpu).unwrap();
-            nix::sched::sched_setaffinity(Pid::from_raw(0), &mask).unwrap();
+            sched_setaffinity(Pid::from_raw(0), &mask).unwrap();
             (cpu, affinity(), usable_cpus())
         });
         let (cpu, mask, usable) = one.join().unwrap();
         assert_eq!((mask, usable), (vec![cpu], 1));
+    }
+
+    #[test]
+    fn a_pinned_thread_has_one_cpu() {
+        let cpu = *affinity().last().unwrap();
+        let pinned = std::thread::spawn(move || (pin(cpu), affinity(), pin(CPUS_MAX - 1), pin(CPUS_MAX), affinity()));
+        let (pinned, mask, beyond, no_cpu, after) = pinned.join().unwrap();
+        pinned.unwrap();
+        assert_eq!((&mask, &after), (&vec![cpu], &vec![cpu]), "a failure changes nothing");
+        assert!(no_cpu.is_err());
+        assert!(beyond.is_err() || online().contains(&(CPUS_MAX - 1)));
+    }
+
+    #[test]
+    fn what_can_be_pinned() {
+        let before = affinity();
+        can_pin(&before).unwrap();
+        can_pin(&[]).unwrap();
+        assert_eq!(can_pin(&[before[0], CPUS_MAX]).unwrap_err().0, CPUS_MAX);
+        assert_eq!(affinity(), before);
+    }
+
+    #[test]
+    fn cpus_online() {
+        let online = online();
+        assert!(affinity().iter().all(|cpu| online.contains(cpu)) && online.is_sorted());
+    }
+
+    #[test]
+    fn cpu_lists() {
+        let rows: &[(&str, &[usize], &str)] = &[
+            ("0", &[0], "0"),
+            ("0,2-5", &[0, 2, 3, 4, 5], "0,2-5"),
+            ("5,4,0-1", &[5, 4, 0, 1], "5,4,0-1"),
+            ("3-3", &[3], "3"),
+            ("0-6:2", &[0, 2, 4, 6], "0,2,4,6"),
+            ("1-2,3", &[1, 2, 3], "1-3"),
+            ("1023", &[1023], "1023"),
+        ];
+        for (text, cpus, printed) in rows {
+            assert_eq!(parse_cpu_list(text).as_deref(), Ok(*cpus), "{text}");
+            assert_eq!(cpu_list_text(cpus), *printed);
+            assert_eq!(parse_cpu_list(printed).as_deref(), Ok(*cpus));
+        }
+        let refused = [
+            ("", "'' is not the number of a CPU"),
+            ("0,", "'' is not the number of a CPU"),
+            ("a", "'a' is not the number of a CPU"),
+            ("+1", "'+1' is not the number of a CPU"),
+            ("-1", "'' is not the number of a CPU"),
+            ("0 1", "'0 1' is not the number of a CPU"),
+            ("5-2", "'5-2' is not a range of CPUs"),
+            ("0-4:0", "'0-4:0' is not a range of CPUs"),
+            ("0-3,2", "CPU 2 is named twice"),
+            ("1024", "CPU 1024 is more than 1023 can be"),
+            ("0-99999999999", "CPU 99999999999 is more than 1023 can be"),
+        ];
+        for (text, why) in refused {
+            assert_eq!(parse_cpu_list(text), Err(why.to_owned()), "{text}");
+        }
+        assert_eq!(cpu_list_text(&[]), "");
     }
 
     #[test]

@@ -1,13 +1,16 @@
 //! What every layer above may use: numbers, globs, quoting, hashes, random numbers, clocks, the log, what the system grants, output. Knows
 //! nothing of keys, commands or sockets.
 pub mod bytes;
+pub mod cgroup;
 pub mod clock;
 pub mod cpu;
+pub mod float;
 pub mod glob;
 pub mod hash;
 pub mod heap;
 pub mod indexed;
 pub mod int;
+pub mod lcs;
 pub mod log;
 pub mod out;
 pub mod quote;

@@ -6,7 +6,7 @@
 //! ```text
 //! buf    | sent | bytes ............ | bytes ...... |
 //!               ^ front              ^ parts[0].at  ^ parts[1].at, or the end
-//! parts                              | blob of 64 KB, from part_sent on |
+//! parts                              | blob of 64 KB, from its start on |
 //! ```
 #![allow(unsafe_code)]
 
@@ -14,12 +14,16 @@ use crate::base::bytes::copy_short;
 use dolmen_slab::{BlobRef, SEGMENT_BYTES};
 use std::collections::VecDeque;
 use std::io::IoSlice;
+use std::ops::Range;
 
 /// A large value between two runs of bytes.
 #[derive(Debug)]
 struct Part {
     /// The value stands before the byte `at` of `buf`.
     at: usize,
+    /// Of these bytes that are still to be sent.
+    start: usize,
+    end: usize,
     blob: BlobRef,
 }
 
@@ -27,9 +31,7 @@ struct Part {
 #[derive(Debug, Default)]
 struct Parts {
     queue: VecDeque<Part>,
-    /// Bytes of the first part that the kernel has taken.
-    front_sent: usize,
-    /// Bytes of all parts, without `front_sent`.
+    /// Bytes of all parts that are still to be sent.
     queued: usize,
 }
 
@@ -137,20 +139,36 @@ impl Out {
 
     /// A RESP bulk string whose body is sent from where it lies.
     pub fn bulk_shared(&mut self, blob: BlobRef) {
+        let bytes = 0..blob.len();
+        self.bulk_shared_range(blob, bytes);
+    }
+
+    /// A RESP bulk string whose body is a part of a large value, sent from where it lies.
+    pub fn bulk_shared_range(&mut self, blob: BlobRef, bytes: Range<usize>) {
         self.reserve(FRAME_BYTES);
-        self.bulk_header(blob.len());
-        self.shared(blob);
+        self.bulk_header(bytes.len());
+        self.shared_range(blob, bytes);
         self.buf.extend_from_slice(b"\r\n");
     }
 
     /// The bytes of a large value, sent from where they lie.
     pub fn shared(&mut self, blob: BlobRef) {
-        if blob.is_empty() {
+        let bytes = 0..blob.len();
+        self.shared_range(blob, bytes);
+    }
+
+    /// Some bytes of a large value, sent from where they lie.
+    ///
+    /// # Panics
+    /// If the value has fewer bytes.
+    pub fn shared_range(&mut self, blob: BlobRef, bytes: Range<usize>) {
+        assert!(bytes.end <= blob.len(), "a part of the value");
+        if bytes.is_empty() {
             return;
         }
         let parts = self.parts.get_or_insert_default();
-        parts.queued += blob.len();
-        parts.queue.push_back(Part { at: self.buf.len(), blob });
+        parts.queued += bytes.len();
+        parts.queue.push_back(Part { at: self.buf.len(), start: bytes.start, end: bytes.end, blob });
     }
 
     #[inline(always)]
@@ -183,7 +201,6 @@ impl Out {
     pub fn slices<'a>(&'a self, into: &mut Vec<IoSlice<'a>>, max: usize) {
         let mut at = self.sent;
         if let Some(parts) = &self.parts {
-            let mut skip = parts.front_sent;
             for part in &parts.queue {
                 if part.at > at {
                     if into.len() == max {
@@ -193,12 +210,15 @@ impl Out {
                     at = part.at;
                 }
                 // All segments but the last are of one length: what is sent of a huge value need not be counted through.
-                for i in skip / SEGMENT_BYTES..part.blob.segments() {
+                let mut from = part.start;
+                while from < part.end {
                     if into.len() == max {
                         return;
                     }
-                    into.push(IoSlice::new(&part.blob.segment(i)[skip % SEGMENT_BYTES..]));
-                    skip = 0;
+                    let segment = &part.blob.segment(from / SEGMENT_BYTES)[from % SEGMENT_BYTES..];
+                    let segment = &segment[..segment.len().min(part.end - from)];
+                    into.push(IoSlice::new(segment));
+                    from += segment.len();
                 }
             }
         }
@@ -231,7 +251,7 @@ impl Out {
     #[cold]
     fn advance_parts(&mut self, mut bytes: usize) {
         let Some(parts) = &mut self.parts else { return };
-        while let Some(front) = parts.queue.front() {
+        while let Some(front) = parts.queue.front_mut() {
             let plain = (front.at - self.sent).min(bytes);
             self.sent += plain;
             bytes -= plain;
@@ -239,15 +259,14 @@ impl Out {
                 debug_assert_eq!(bytes, 0);
                 return;
             }
-            let left = front.blob.len() - parts.front_sent;
+            let left = front.end - front.start;
             let taken = left.min(bytes);
-            parts.front_sent += taken;
+            front.start += taken;
             parts.queued -= taken;
             bytes -= taken;
             if taken < left {
                 return;
             }
-            parts.front_sent = 0;
             parts.queue.pop_front();
         }
         self.parts = None;
@@ -398,6 +417,8 @@ mod tests {
         Bulk(usize),
         Shared(usize),
         BulkShared(usize),
+        /// A blob, and thousandths of it where the range begins and ends.
+        BulkRange(usize, usize, usize),
         /// So many thousandths of what is queued are sent.
         Advance(usize),
         Discard,
@@ -411,6 +432,7 @@ mod tests {
             6 => len().prop_map(Step::Bulk),
             1 => (0..BLOBS.len()).prop_map(Step::Shared),
             2 => (0..BLOBS.len()).prop_map(Step::BulkShared),
+            2 => (0..BLOBS.len(), 0..=1000usize, 0..=1000usize).prop_map(|(i, a, b)| Step::BulkRange(i, a.min(b), a.max(b))),
             3 => prop_oneof![0..1000usize, Just(1000)].prop_map(Step::Advance),
             1 => Just(Step::Discard),
         ]
@@ -457,6 +479,12 @@ mod tests {
                     Step::BulkShared(i) => {
                         out.bulk_shared(blobs[i].clone());
                         want.extend([format!("${}\r\n", BLOBS[i]).as_bytes(), &text(i, BLOBS[i]), b"\r\n"].concat());
+                    }
+                    Step::BulkRange(i, start, end) => {
+                        let range = BLOBS[i] * start / 1000..BLOBS[i] * end / 1000;
+                        out.bulk_shared_range(blobs[i].clone(), range.clone());
+                        let body = &text(i, BLOBS[i])[range];
+                        want.extend([format!("${}\r\n", body.len()).as_bytes(), body, b"\r\n"].concat());
                     }
                     Step::Advance(thousandths) => {
                         let bytes = want.len() * thousandths / 1000;

@@ -5,6 +5,8 @@ use static_assertions::const_assert;
 use std::collections::VecDeque;
 use std::fmt::Write as _;
 use std::net::SocketAddrV4;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bits of [`Client::gate`]: reasons to look twice before running a command. 0 for a client that may do all.
 pub mod gate {
@@ -161,25 +163,32 @@ pub struct Clients {
     by_index: Indexed<Client>,
     /// Ids with the index of their connection, ascending; `GONE` for those that have left, until they are half of it.
     order: VecDeque<(u64, u32)>,
-    next_id: u64,
+    /// The last id given out; the workers of a server share it.
+    last_id: Arc<AtomicU64>,
 }
 
 /// The index of a client that has left.
 const GONE: u32 = u32::MAX;
 
 impl Clients {
+    /// No clients yet; ids are counted on in `last_id`.
+    #[must_use]
+    pub fn counted_by(last_id: Arc<AtomicU64>) -> Clients {
+        Clients { last_id, ..Clients::default() }
+    }
+
     /// Registers the client of connection `index`; ids count from 1 and are never used again.
     ///
     /// # Panics
     /// If the index is taken: the backend reports the end of a connection before its index comes again.
     pub fn insert(&mut self, index: u32, make: impl FnOnce(u64) -> Client) {
-        self.next_id += 1;
-        self.by_index.insert(index, make(self.next_id));
+        let id = self.last_id.fetch_add(1, Ordering::Relaxed) + 1;
+        self.by_index.insert(index, make(id));
         if self.order.len() == self.order.capacity() {
             // By an eighth rather than by as much again: there may be very many, and each counts to its client.
             self.order.reserve_exact(self.order.len() / 8 + 64);
         }
-        self.order.push_back((self.next_id, index));
+        self.order.push_back((id, index));
     }
 
     pub fn remove(&mut self, index: u32) {
@@ -228,11 +237,17 @@ impl Clients {
         self.order.range(from..).find(|entry| entry.1 != GONE).map(|entry| self.get(entry.1))
     }
 
+    /// The index of the connection whose client has this id.
+    #[must_use]
+    pub fn index_of(&self, id: u64) -> Option<u32> {
+        let at = self.order.binary_search_by_key(&id, |entry| entry.0).ok()?;
+        Some(self.order[at].1).filter(|index| *index != GONE)
+    }
+
     /// The client with this id.
     #[must_use]
     pub fn by_id(&self, id: u64) -> Option<&Client> {
-        let at = self.order.binary_search_by_key(&id, |entry| entry.0).ok()?;
-        Some(self.order[at].1).filter(|index| *index != GONE).map(|index| self.get(index))
+        self.index_of(id).map(|index| self.get(index))
     }
 
     /// Memory held for clients, in bytes.

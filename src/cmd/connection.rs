@@ -1,7 +1,8 @@
 //! Commands about the connection itself: PING ECHO QUIT HELLO AUTH SELECT CLIENT.
 
 use super::client::gate;
-use super::ctx::{Args, Budget, Ctx, FIRST_SLICE, Failure, Outcome, Task};
+use super::ctx::{Args, Budget, Ctx, Failure, Outcome};
+use super::fleet::{Local, everywhere_sliced};
 use super::options::parse_int;
 use crate::base::int;
 use crate::proto::errors;
@@ -28,7 +29,7 @@ pub fn quit(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
 pub fn select(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     ctx.attempt(|ctx| {
         let index = i32::try_from(parse_int(args[1])?).map_err(|_| errors::NOT_AN_INT)?;
-        let databases = ctx.db.shard().databases().len();
+        let databases = ctx.db.databases();
         let index = usize::try_from(index).ok().filter(|i| *i < databases).ok_or(errors::DB_OUT_OF_RANGE)?;
         ctx.client().database = u32::try_from(index).unwrap_or(0);
         ctx.out().ok();
@@ -214,37 +215,62 @@ pub fn client_list(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         }
         _ => return ctx.fail(errors::SYNTAX),
     }
-    let mut task = ClientList { ids, at: 0, next_id: if nobody { u64::MAX } else { 0 }, text: Vec::new() };
-    if task.step(ctx, &mut Budget::new(ctx.clock, FIRST_SLICE)) {
-        return Outcome::Done;
-    }
-    ctx.suspend(Box::new(task))
+    let make = {
+        let ids = ids.clone();
+        move || {
+            ClientLines { ids: ids.clone(), at: 0, next_id: if nobody { u64::MAX } else { 0 }, lines: Vec::new() }
+                .part()
+        }
+    };
+    everywhere_sliced(ctx, make, move |ctx, answers| {
+        let mut lines: Vec<_> = answers.into_iter().flatten().collect();
+        lines.sort_unstable_by_key(|line| line.0);
+        let mut text = Vec::new();
+        match ids {
+            None => lines.iter().for_each(|line| text.extend_from_slice(&line.1)),
+            Some(ids) => {
+                for id in ids {
+                    if let Ok(at) = lines.binary_search_by_key(&id, |line| line.0) {
+                        text.extend_from_slice(&lines[at].1);
+                    }
+                }
+            }
+        }
+        ctx.reply.verbatim(b"txt", &text);
+    })
 }
 
-struct ClientList {
+/// One worker's part of CLIENT LIST: the lines of its clients.
+struct ClientLines {
     ids: Option<Vec<u64>>,
     at: usize,
     next_id: u64,
-    text: Vec<u8>,
+    lines: Vec<(u64, Vec<u8>)>,
 }
 
-impl Task for ClientList {
-    fn step(&mut self, ctx: &mut Ctx<'_>, budget: &mut Budget) -> bool {
-        let now_ms = ctx.db.now_ms();
+impl ClientLines {
+    fn part(mut self) -> impl FnMut(&mut Local<'_>, &mut Budget) -> Option<Vec<(u64, Vec<u8>)>> {
+        move |local, budget| self.step(local, budget).then(|| std::mem::take(&mut self.lines))
+    }
+
+    fn step(&mut self, local: &mut Local<'_>, budget: &mut Budget) -> bool {
+        let now_ms = local.clock.unix_ms();
         loop {
             let client = match &self.ids {
                 Some(ids) => match ids.get(self.at) {
-                    Some(id) => ctx.clients.by_id(*id),
-                    None => break,
+                    Some(id) => local.clients.by_id(*id),
+                    None => return true,
                 },
-                None => match ctx.clients.after(self.next_id) {
+                None => match local.clients.after(self.next_id) {
                     Some(client) => Some(client),
-                    None => break,
+                    None => return true,
                 },
             };
             if let Some(client) = client {
-                client.describe(now_ms, &mut self.text);
-                self.text.push(b'\n');
+                let mut line = Vec::new();
+                client.describe(now_ms, &mut line);
+                line.push(b'\n');
+                self.lines.push((client.id, line));
                 self.next_id = client.id;
             }
             self.at += 1;
@@ -252,12 +278,6 @@ impl Task for ClientList {
                 return false;
             }
         }
-        ctx.reply.verbatim(b"txt", &self.text);
-        true
-    }
-
-    fn bytes(&self) -> usize {
-        self.text.capacity()
     }
 }
 

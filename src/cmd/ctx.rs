@@ -2,12 +2,14 @@
 
 use super::client::Clients;
 use super::event::Event;
+use super::fleet::{Fleet, Local};
 use super::spec::Commands;
 use crate::base::clock::{Clock, Stopwatch, whole_ns};
 use crate::base::out::Out;
 use crate::base::rng::Rng;
 use crate::config::Config;
-use crate::db::{Db, DbError, Key, NewValue, Shard};
+use crate::db::{Db, DbError, Key, NewValue};
+use crate::proto::carry::Carry;
 use crate::proto::errors;
 use crate::proto::reply::Reply;
 use crate::table::Site;
@@ -28,22 +30,29 @@ pub struct Exec {
     pub value_arg: u8,
     /// For commands that take any number of keys: how to run in slices when there are very many.
     pub sliced: Option<&'static Sliced>,
+    /// The same for those that do it in their own way: takes the whole request of very many arguments into a task (or answers it).
+    pub whole: Option<fn(&mut Ctx<'_>, Carry) -> Outcome>,
 }
 
 impl Exec {
     #[must_use]
     pub const fn new(run: Run) -> Exec {
-        Exec { run, value_arg: 0, sliced: None }
+        Exec { run, value_arg: 0, sliced: None, whole: None }
     }
 
     #[must_use]
     pub const fn with_value(run: Run, value_arg: u8) -> Exec {
-        Exec { run, value_arg, sliced: None }
+        Exec { run, value_arg, sliced: None, whole: None }
     }
 
     #[must_use]
     pub const fn sliced(run: Run, sliced: &'static Sliced) -> Exec {
-        Exec { run, value_arg: 0, sliced: Some(sliced) }
+        Exec { run, value_arg: 0, sliced: Some(sliced), whole: None }
+    }
+
+    #[must_use]
+    pub const fn whole(run: Run, whole: fn(&mut Ctx<'_>, Carry) -> Outcome) -> Exec {
+        Exec { run, value_arg: 0, sliced: None, whole: Some(whole) }
     }
 }
 
@@ -163,12 +172,16 @@ pub trait Task {
     fn must_finish(&self) -> bool {
         false
     }
+    /// Does it wait for other workers now? It is given time again when they have answered.
+    fn waits_for_others(&self) -> bool {
+        false
+    }
     /// Called instead of further steps when the connection has gone: gives back what lies in the shard.
-    fn abandon(&mut self, _shard: &mut Shard) {}
+    fn abandon(&mut self, _db: &mut Db<'_>) {}
 }
 
 /// The largest of the values seen of late: of the last `TICKS` ticks, or up to twice as many.
-#[derive(Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct RecentMax {
     current: u32,
     before: u32,
@@ -182,6 +195,10 @@ impl RecentMax {
     #[inline]
     pub fn see(&mut self, value: u32) {
         self.current = self.current.max(value);
+    }
+
+    fn absorb(&mut self, other: &RecentMax) {
+        self.see(other.get());
     }
 
     pub fn tick(&mut self) {
@@ -198,7 +215,7 @@ impl RecentMax {
 }
 
 /// Counters of the server, beside those of the shards.
-#[derive(Default, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct Stats {
     /// Commands that ran.
     pub commands: u64,
@@ -206,6 +223,8 @@ pub struct Stats {
     pub rejected_commands: u64,
     pub connections: u64,
     pub rejected_connections: u64,
+    /// Connected now.
+    pub clients: u64,
     pub input_bytes: u64,
     pub output_bytes: u64,
     pub error_replies: u64,
@@ -231,11 +250,38 @@ pub struct Stats {
     pub backend_bytes: u64,
 }
 
-/// All memory that the server accounts for, but for what little of tables and wheels lies on the heap (`Shard::heap_bytes`): the slab, what
-/// clients hold, and what is held for each connection (`Stats::backend_bytes`).
-#[must_use]
-pub fn used_bytes(shard: &Shard, stats: &Stats) -> u64 {
-    shard.used_bytes() + stats.clients_bytes + stats.backend_bytes
+impl Stats {
+    /// Memory held for clients, in bytes: what they hold, and what is held for each connection.
+    #[must_use]
+    pub fn held_bytes(&self) -> u64 {
+        self.clients_bytes + self.backend_bytes
+    }
+
+    /// Adds another worker's: what counts is added, of what is a maximum the larger stays.
+    pub fn absorb(&mut self, other: &Stats) {
+        self.commands += other.commands;
+        self.rejected_commands += other.rejected_commands;
+        self.connections += other.connections;
+        self.rejected_connections += other.rejected_connections;
+        self.clients += other.clients;
+        self.input_bytes += other.input_bytes;
+        self.output_bytes += other.output_bytes;
+        self.error_replies += other.error_replies;
+        self.suspended += other.suspended;
+        self.turns += other.turns;
+        self.turn_ns_total += other.turn_ns_total;
+        self.turn_ns_max = self.turn_ns_max.max(other.turn_ns_max);
+        self.used_bytes_peak = self.used_bytes_peak.max(other.used_bytes_peak);
+        self.dirty += other.dirty;
+        self.clients_bytes += other.clients_bytes;
+        self.suspended_clients += other.suspended_clients;
+        self.query_bytes_max.absorb(&other.query_bytes_max);
+        self.out_bytes_max.absorb(&other.out_bytes_max);
+        for (sum, rate) in self.per_second.iter_mut().zip(other.per_second) {
+            *sum += rate;
+        }
+        self.backend_bytes += other.backend_bytes;
+    }
 }
 
 /// What a command asks of the layers above it.
@@ -245,10 +291,12 @@ pub struct Asks {
     pub shutdown: Option<bool>,
     /// Stop serving for this long (DEBUG SLEEP).
     pub sleep: Option<Duration>,
+    /// Clients whose commands waited for other workers and may go on, by id.
+    pub wake: Vec<u64>,
 }
 
 /// Facts about the process that INFO tells.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Facts {
     pub run_id: String,
     pub start_unix_ms: u64,
@@ -275,6 +323,7 @@ pub struct Ctx<'a> {
     pub stats: &'a mut Stats,
     pub asks: &'a mut Asks,
     pub facts: &'a Facts,
+    pub fleet: &'a Fleet,
     pub commands: &'a Commands<Exec>,
     pub clock: &'a Clock,
     pub rng: &'a mut Rng,
@@ -287,6 +336,13 @@ pub struct Ctx<'a> {
     pub task: Option<Box<dyn Task>>,
     /// Changes of the keyspace by this command; reported by it, applied by the pipeline.
     pub changed: u64,
+}
+
+impl Drop for Ctx<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.db.unlock();
+    }
 }
 
 impl<'a> Ctx<'a> {
@@ -320,6 +376,15 @@ impl<'a> Ctx<'a> {
     #[inline(always)]
     pub fn also(&mut self, _key: Key<'_>, _event: Event) {}
 
+    /// `report` for a key of another database than the client's.
+    pub fn report_in(&mut self, database: usize, key: Key<'_>, event: Event) {
+        self.changed += 1;
+        self.also_in(database, key, event);
+    }
+
+    /// `also` for a key of another database than the client's.
+    pub fn also_in(&mut self, _database: usize, _key: Key<'_>, _event: Event) {}
+
     /// The value given by an argument: the argument itself, or the blob that was received in its place.
     #[inline(always)]
     pub fn take_value<'v>(&mut self, argument: &'v [u8]) -> NewValue<'v> {
@@ -347,6 +412,11 @@ impl<'a> Ctx<'a> {
     pub fn suspend(&mut self, task: Box<dyn Task>) -> Outcome {
         self.task = Some(task);
         Outcome::Suspended
+    }
+
+    /// What the part of a command may touch that every worker does.
+    pub fn local(&mut self) -> Local<'_> {
+        Local { clients: self.clients, config: self.config, stats: self.stats, asks: self.asks, clock: self.clock }
     }
 
     #[must_use]

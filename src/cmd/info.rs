@@ -1,11 +1,73 @@
 //! INFO: what the server tells about itself, in Redis's sections and field names.
 
-use super::ctx::{Args, Ctx, Outcome};
+use super::ctx::{Args, Ctx, Outcome, Stats};
 use super::server::COMPATIBLE_VERSION;
 use crate::base::cpu;
 use std::fmt::Write as _;
 
-type Section = (&'static str, fn(&Ctx<'_>, &mut String));
+/// What the sections tell of all shards and all workers.
+struct Figures {
+    stats: Stats,
+    /// Separated by commas, in the order of the workers.
+    clients_per_worker: String,
+    data: DataFigures,
+    /// Of each database: keys, and those with a deadline.
+    databases: Vec<(usize, u64)>,
+}
+
+/// Of all shards together.
+#[derive(Default)]
+struct DataFigures {
+    used_bytes: u64,
+    overhead_bytes: u64,
+    heap_bytes: u64,
+    resident_bytes: u64,
+    metadata_bytes: u64,
+    fragmented_bytes: u64,
+    lazy_pending: usize,
+    hits: u64,
+    misses: u64,
+    expired: u64,
+    relocated: u64,
+}
+
+impl Figures {
+    fn of(ctx: &mut Ctx<'_>) -> Figures {
+        let mut data = DataFigures::default();
+        let mut databases = vec![(0, 0); ctx.db.databases()];
+        ctx.db.each_shard(|shard| {
+            data.used_bytes += shard.used_bytes();
+            data.overhead_bytes += shard.overhead_bytes();
+            data.heap_bytes += shard.heap_bytes();
+            data.resident_bytes += shard.slab().resident_estimate_bytes();
+            data.metadata_bytes += shard.slab().overhead_bytes();
+            data.fragmented_bytes += shard.slab().fragmented_bytes();
+            data.lazy_pending += shard.lazy_pending();
+            data.hits += shard.stats.hits;
+            data.misses += shard.stats.misses;
+            data.expired += shard.stats.expired;
+            data.relocated += shard.stats.relocated;
+            for (sum, database) in databases.iter_mut().zip(shard.databases()) {
+                sum.0 += database.len();
+                sum.1 += database.expires();
+            }
+        });
+        ctx.stats.clients = ctx.clients.len() as u64;
+        let clients_per_worker = ctx.fleet.each(ctx.stats, |stats| stats.clients.to_string()).join(",");
+        let mut figures = Figures { stats: ctx.fleet.total(ctx.stats), clients_per_worker, data, databases };
+        // Otherwise only looked at from time to time; nobody shall see it fall.
+        let used = figures.used_bytes();
+        figures.stats.used_bytes_peak = figures.stats.used_bytes_peak.max(used);
+        ctx.stats.used_bytes_peak = figures.stats.used_bytes_peak;
+        figures
+    }
+
+    fn used_bytes(&self) -> u64 {
+        self.data.used_bytes + self.data.heap_bytes + self.stats.held_bytes()
+    }
+}
+
+type Section = (&'static str, fn(&Ctx<'_>, &Figures, &mut String));
 
 const SECTIONS: [Section; 7] = [
     ("server", server),
@@ -19,9 +81,7 @@ const SECTIONS: [Section; 7] = [
 
 /// `INFO [section ...]`
 pub fn info(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    // Otherwise only looked at from time to time; nobody shall see it fall.
-    let used = super::ctx::used_bytes(ctx.db.shard_ref(), ctx.stats) + ctx.db.shard_ref().heap_bytes();
-    ctx.stats.used_bytes_peak = ctx.stats.used_bytes_peak.max(used);
+    let figures = Figures::of(ctx);
     let wanted: Vec<Vec<u8>> = args[1..].iter().map(|a| a.to_ascii_lowercase()).collect();
     let all = wanted.is_empty() || wanted.iter().any(|w| matches!(&**w, b"all" | b"everything" | b"default"));
     let mut text = String::new();
@@ -36,7 +96,7 @@ pub fn info(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         title[0] = title[0].to_ascii_uppercase();
         let title = if name == "cpu" { "CPU".into() } else { String::from_utf8_lossy(&title).into_owned() };
         let _ = write!(text, "# {title}\r\n");
-        write(ctx, &mut text);
+        write(ctx, &figures, &mut text);
     }
     ctx.reply.verbatim(b"txt", text.as_bytes());
     Outcome::Done
@@ -48,7 +108,7 @@ macro_rules! fields {
     };
 }
 
-fn server(ctx: &Ctx<'_>, to: &mut String) {
+fn server(ctx: &Ctx<'_>, _figures: &Figures, to: &mut String) {
     let facts = ctx.facts;
     let now_ms = ctx.db.now_ms();
     let up_s = now_ms.saturating_sub(facts.start_unix_ms) / 1000;
@@ -83,14 +143,15 @@ fn server(ctx: &Ctx<'_>, to: &mut String) {
     );
 }
 
-fn clients(ctx: &Ctx<'_>, to: &mut String) {
+fn clients(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
     fields!(to,
-        "connected_clients": ctx.clients.len(),
+        "connected_clients": figures.stats.clients,
+        "clients_per_worker": figures.clients_per_worker,
         "maxclients": ctx.config.maxclients,
-        "client_recent_max_input_buffer": ctx.stats.query_bytes_max.get(),
-        "client_recent_max_output_buffer": ctx.stats.out_bytes_max.get(),
+        "client_recent_max_input_buffer": figures.stats.query_bytes_max.get(),
+        "client_recent_max_output_buffer": figures.stats.out_bytes_max.get(),
         "blocked_clients": 0,
-        "suspended_clients": ctx.stats.suspended_clients,
+        "suspended_clients": figures.stats.suspended_clients,
     );
 }
 
@@ -103,14 +164,13 @@ fn human(bytes: u64) -> String {
     }
 }
 
-fn memory(ctx: &Ctx<'_>, to: &mut String) {
-    let shard = ctx.db.shard_ref();
-    let slab = shard.slab();
+fn memory(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
+    let Figures { data, stats, .. } = figures;
     // What lies in the slab is data and structure; a little of the structure lies on the heap.
-    let (structure, heap) = (shard.overhead_bytes(), shard.heap_bytes());
-    let used = super::ctx::used_bytes(shard, ctx.stats) + heap;
-    let dataset = shard.used_bytes() + heap - structure;
-    let (peak, startup) = (ctx.stats.used_bytes_peak, ctx.facts.start_used_bytes);
+    let structure = data.overhead_bytes;
+    let used = figures.used_bytes();
+    let dataset = data.used_bytes + data.heap_bytes - structure;
+    let (peak, startup) = (stats.used_bytes_peak, ctx.facts.start_used_bytes);
     let (resident, machine) = (cpu::resident_bytes(), cpu::machine_bytes());
     let ratio = |part: u64, whole: u64| {
         #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
@@ -130,12 +190,12 @@ fn memory(ctx: &Ctx<'_>, to: &mut String) {
         "used_memory_startup": startup,
         "used_memory_dataset": dataset,
         "used_memory_dataset_perc": percent(dataset, used.saturating_sub(startup)),
-        "used_memory_clients": ctx.stats.clients_bytes + ctx.stats.backend_bytes,
+        "used_memory_clients": stats.held_bytes(),
         "used_memory_tables": structure,
-        "allocator_allocated": shard.used_bytes(),
-        "allocator_resident": slab.resident_estimate_bytes(),
-        "slab_metadata": slab.overhead_bytes(),
-        "slab_fragmented": slab.fragmented_bytes(),
+        "allocator_allocated": data.used_bytes,
+        "allocator_resident": data.resident_bytes,
+        "slab_metadata": data.metadata_bytes,
+        "slab_fragmented": data.fragmented_bytes,
         "total_system_memory": machine,
         "total_system_memory_human": human(machine),
         "maxmemory": 0,
@@ -143,15 +203,14 @@ fn memory(ctx: &Ctx<'_>, to: &mut String) {
         "maxmemory_policy": "noeviction",
         "mem_fragmentation_ratio": format!("{:.2}", ratio(resident, used)),
         "mem_fragmentation_bytes": resident.cast_signed() - used.cast_signed(),
-        "mem_clients_normal": ctx.stats.clients_bytes,
+        "mem_clients_normal": stats.clients_bytes,
         "mem_allocator": concat!("dolmen-slab-", env!("CARGO_PKG_VERSION")),
-        "lazyfree_pending_objects": shard.lazy_pending(),
+        "lazyfree_pending_objects": data.lazy_pending,
     );
 }
 
-fn stats(ctx: &Ctx<'_>, to: &mut String) {
-    let stats = &ctx.stats;
-    let shard = ctx.db.shard_ref().stats;
+fn stats(_ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
+    let Figures { data, stats, .. } = figures;
     let [commands, input_bytes, output_bytes] = stats.per_second;
     #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
     let kib = |bytes: u64| format!("{:.2}", bytes as f64 / 1024.0);
@@ -165,11 +224,11 @@ fn stats(ctx: &Ctx<'_>, to: &mut String) {
         "instantaneous_input_kbps": kib(input_bytes),
         "instantaneous_output_kbps": kib(output_bytes),
         "rejected_connections": stats.rejected_connections,
-        "expired_keys": shard.expired,
+        "expired_keys": data.expired,
         "evicted_keys": 0,
-        "keyspace_hits": shard.hits,
-        "keyspace_misses": shard.misses,
-        "active_defrag_hits": shard.relocated,
+        "keyspace_hits": data.hits,
+        "keyspace_misses": data.misses,
+        "active_defrag_hits": data.relocated,
         "total_error_replies": stats.error_replies,
         "suspended_commands": stats.suspended,
         "keyspace_changes": stats.dirty,
@@ -180,11 +239,11 @@ fn stats(ctx: &Ctx<'_>, to: &mut String) {
 }
 
 /// No replication exists yet: the server is a master without replicas.
-fn replication(_ctx: &Ctx<'_>, to: &mut String) {
+fn replication(_ctx: &Ctx<'_>, _figures: &Figures, to: &mut String) {
     fields!(to, "role": "master", "connected_slaves": 0);
 }
 
-fn cpu_times(_ctx: &Ctx<'_>, to: &mut String) {
+fn cpu_times(_ctx: &Ctx<'_>, _figures: &Figures, to: &mut String) {
     let (all, children, own) = (cpu::process_times(), cpu::children_times(), cpu::thread_times());
     let seconds = |time: std::time::Duration| format!("{:.6}", time.as_secs_f64());
     fields!(to,
@@ -197,10 +256,10 @@ fn cpu_times(_ctx: &Ctx<'_>, to: &mut String) {
     );
 }
 
-fn keyspace(ctx: &Ctx<'_>, to: &mut String) {
-    for (index, database) in ctx.db.shard_ref().databases().iter().enumerate() {
-        if !database.is_empty() {
-            let _ = write!(to, "db{index}:keys={},expires={},avg_ttl=0\r\n", database.len(), database.expires());
+fn keyspace(_ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
+    for (index, (keys, expires)) in figures.databases.iter().enumerate() {
+        if *keys > 0 {
+            let _ = write!(to, "db{index}:keys={keys},expires={expires},avg_ttl=0\r\n");
         }
     }
 }

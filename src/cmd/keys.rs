@@ -1,4 +1,4 @@
-//! Commands on keys of any type: DEL UNLINK EXISTS TYPE KEYS SCAN RANDOMKEY DBSIZE FLUSHDB FLUSHALL.
+//! Commands on keys of any type: DEL UNLINK EXISTS TOUCH TYPE KEYS SCAN RANDOMKEY DBSIZE FLUSHDB FLUSHALL.
 
 use super::ctx::{Args, Budget, Ctx, FIRST_SLICE, Failure, Outcome, Task};
 use super::event::Event;
@@ -33,6 +33,10 @@ pub fn del_each(ctx: &mut Ctx<'_>, group: Args<'_>) -> Result<u64, Failure> {
 
 pub fn exists_each(ctx: &mut Ctx<'_>, group: Args<'_>) -> Result<u64, Failure> {
     Ok(u64::from(ctx.db.exists(ctx.first_key(group[0]))))
+}
+
+pub fn touch_each(ctx: &mut Ctx<'_>, group: Args<'_>) -> Result<u64, Failure> {
+    Ok(u64::from(ctx.db.touch_key(ctx.first_key(group[0]))))
 }
 
 fn type_name(kind: Type) -> &'static str {
@@ -74,11 +78,11 @@ fn flush(ctx: &mut Ctx<'_>, args: Args<'_>, all: bool) -> Outcome {
     if args.len() > 2 {
         return ctx.fail(errors::SYNTAX);
     }
-    let removed = if all { ctx.db.shard().flush_all() } else { ctx.db.flush() };
+    let removed = if all { ctx.db.flush_all() } else { ctx.db.flush() };
     ctx.change(removed as u64);
     if sync && removed > 0 {
-        let mark = ctx.db.shard().flush_mark();
-        return ctx.suspend(Box::new(FlushWait { mark }));
+        let marks = ctx.db.flush_marks();
+        return ctx.suspend(Box::new(FlushWait { marks }));
     }
     ctx.out().ok();
     Outcome::Done
@@ -93,12 +97,12 @@ pub fn flushdb(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
 }
 
 struct FlushWait {
-    mark: u64,
+    marks: Vec<u64>,
 }
 
 impl Task for FlushWait {
     fn step(&mut self, ctx: &mut Ctx<'_>, _budget: &mut Budget) -> bool {
-        let done = ctx.db.shard().is_drained(self.mark);
+        let done = ctx.db.is_drained(&self.marks);
         if done {
             ctx.out().ok();
         }
@@ -106,7 +110,7 @@ impl Task for FlushWait {
     }
 
     fn bytes(&self) -> usize {
-        0
+        self.marks.capacity() * size_of::<u64>()
     }
 }
 
@@ -178,7 +182,7 @@ impl Walk {
         self.names.push_with(item.key_len(slab), |into| item.append_key(slab, into));
     }
 
-    fn step(&mut self, ctx: &Ctx<'_>) {
+    fn step(&mut self, ctx: &mut Ctx<'_>) {
         let cursor = self.cursor;
         let next = ctx.db.scan(cursor, |slab, item| self.visit(slab, item));
         self.cursor = next;

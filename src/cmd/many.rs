@@ -2,7 +2,7 @@
 //! memory accesses of a dozen keys overlapped; and in slices, for a million keys, with the names held so that it stays atomic.
 
 use super::ctx::{Args, Budget, Ctx, Outcome, Sliced, Task};
-use crate::db::Shard;
+use crate::db::Db;
 use crate::db::hold::Mode;
 use crate::proto::carry::Carry;
 use crate::table::Site;
@@ -27,15 +27,14 @@ pub fn run(ctx: &mut Ctx<'_>, args: Args<'_>, sliced: &'static Sliced) -> Outcom
     while at < args.len() {
         let stop = args.len().min(at + AHEAD * sliced.step);
         let mut hashes = [0u64; AHEAD];
-        let database = ctx.db.index();
         for (hash, group) in hashes.iter_mut().zip(args[at..stop].chunks(sliced.step)) {
             *hash = ctx.key(group[0]).hash;
-            ctx.db.shard().prefetch(database, *hash);
+            ctx.db.prefetch(*hash);
         }
         let groups = (stop - at).div_ceil(sliced.step);
         if args.len() > 2 {
             for hash in &hashes[..groups] {
-                ctx.db.shard().prefetch_items(database, *hash);
+                ctx.db.prefetch_items(*hash);
             }
         }
         for (hash, group) in hashes.iter().zip(args[at..stop].chunks(sliced.step)) {
@@ -47,13 +46,16 @@ pub fn run(ctx: &mut Ctx<'_>, args: Args<'_>, sliced: &'static Sliced) -> Outcom
             }
         }
         at = stop;
-        if at < args.len() && ctx.out().queued() - queued_before > COPY_MAX_BYTES && ctx.db.shard().holds.is_idle() {
-            // The names that are left are held from here on, or another client's write would come between.
-            let left = &args[at..];
-            ctx.db.shard().holds.begin(left.len() / sliced.step, sliced.mode);
+        let left = &args[at..];
+        // The names that are left are held from here on, or another client's write would come between. (If another command holds names, this
+        // one goes on to its end.)
+        if !left.is_empty()
+            && ctx.out().queued() - queued_before > COPY_MAX_BYTES
+            && ctx.db.hold_begin(left.len() / sliced.step, sliced.mode)
+        {
             for group in left.chunks(sliced.step) {
                 let hash = ctx.key(group[0]).hash;
-                ctx.db.shard().holds.add(database, hash);
+                ctx.db.hold(hash);
             }
             let (held, args) = (left.len(), OwnedArgs::Copied(left.iter().map(|a| a.to_vec()).collect()));
             return ctx.suspend(Box::new(Many { args, sliced, at: 0, held, state: State::Running, count }));
@@ -130,10 +132,9 @@ impl Many {
 
 impl Task for Many {
     fn step(&mut self, ctx: &mut Ctx<'_>, budget: &mut Budget) -> bool {
-        let database = ctx.db.index();
         if self.state == State::Waiting {
             let names = (self.args.len() - self.at) / self.sliced.step;
-            if !ctx.db.shard().holds.begin(names, self.sliced.mode) {
+            if !ctx.db.hold_begin(names, self.sliced.mode) {
                 return false;
             }
             self.state = State::Holding;
@@ -141,7 +142,7 @@ impl Task for Many {
         }
         while self.held < self.args.len() {
             let hash = ctx.key(self.args.get(self.held)).hash;
-            ctx.db.shard().holds.add(database, hash);
+            ctx.db.hold(hash);
             self.held += self.sliced.step;
             if budget.is_spent(64) {
                 return false;
@@ -153,7 +154,7 @@ impl Task for Many {
         while self.at < self.args.len() {
             if let Err(failure) = self.run_group(ctx) {
                 ctx.fail(failure);
-                self.abandon(ctx.db.shard());
+                self.abandon(&mut ctx.db);
                 return true;
             }
             if budget.is_spent(16) {
@@ -161,7 +162,7 @@ impl Task for Many {
             }
         }
         (self.sliced.finish)(ctx, self.count);
-        self.abandon(ctx.db.shard());
+        self.abandon(&mut ctx.db);
         true
     }
 
@@ -176,9 +177,9 @@ impl Task for Many {
         self.state == State::Running && self.sliced.mode == Mode::Exclusive
     }
 
-    fn abandon(&mut self, shard: &mut Shard) {
+    fn abandon(&mut self, db: &mut Db<'_>) {
         if matches!(self.state, State::Holding | State::Running) {
-            shard.holds.end();
+            db.hold_end();
         }
         self.state = State::Over;
     }

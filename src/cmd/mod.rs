@@ -1,16 +1,23 @@
 //! Commands: what each takes, does and answers, a file a family. Knows nothing of layouts, connections or the wire; what a command has
 //! changed it reports, and the pipeline acts on it.
+pub mod bits;
 pub mod client;
 pub mod connection;
 pub mod ctx;
+pub mod dump;
 pub mod event;
 pub mod expire;
+pub mod fleet;
 pub mod info;
 pub mod introspect;
 pub mod keys;
 pub mod many;
+pub mod moves;
+pub mod object;
 pub mod options;
+pub mod pieces;
 pub mod server;
+pub mod sort;
 pub mod spec;
 pub mod strings;
 pub mod table;

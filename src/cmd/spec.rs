@@ -5,7 +5,8 @@
 //! command is treated is a flag here.
 //!
 //! Values are those that Redis 7.0 reports in `COMMAND INFO` and `COMMAND DOCS`; where Redis 7.2 differs in a fact that we
-//! carry (CLIENT SETINFO, the deprecations of QUIT, SETNX, SETEX and PSETEX, the arguments of COMMAND GETKEYS), 7.2 wins.
+//! carry (CLIENT SETINFO, the deprecations of QUIT, SETNX, SETEX and PSETEX, the arguments of COMMAND GETKEYS), 7.2 wins; so do the
+//! operations of BITOP that came with 8.2.
 //!
 //! Invariants: a name is lower-case ASCII; a subcommand's name is `parent|name`; the legacy key range is derived from the
 //! key specifications and the categories that follow from a flag are derived from the flags, so neither can disagree.
@@ -49,6 +50,7 @@ macro_rules! bit_set {
     };
 }
 
+mod bitmap;
 mod connection;
 mod doc;
 mod generic;
@@ -57,6 +59,7 @@ mod keys;
 mod server;
 mod string;
 
+pub use bitmap::*;
 pub use connection::*;
 pub use doc::{ArgDoc, ArgFlags, ArgKind, Doc, DocFlags, Group};
 pub use generic::*;
@@ -196,7 +199,41 @@ impl Row {
             categories: self.categories.implied_by(self.flags),
             doc: self.doc,
             subcommands,
+            locking: Locking::of(self.key_specs, self.flags),
             run,
+        }
+    }
+}
+
+/// Which shards a command needs as a whole, where several workers share them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Locking {
+    /// None beforehand: it names no key.
+    None,
+    /// That of its only key.
+    One,
+    /// Those of its keys.
+    Many,
+    /// All.
+    All,
+}
+
+impl Locking {
+    const fn of(specs: &[KeySpec], flags: Flags) -> Locking {
+        if flags.contains(Flags::TOUCHES_ARBITRARY_KEYS) {
+            return Locking::All;
+        }
+        let mut i = 0;
+        while i < specs.len() {
+            if specs[i].is_incomplete() {
+                return Locking::All;
+            }
+            i += 1;
+        }
+        match specs {
+            [] => Locking::None,
+            [KeySpec { begin: Begin::Index(_), find: Find::Range { last: 0, .. }, .. }] => Locking::One,
+            _ => Locking::Many,
         }
     }
 }
@@ -218,6 +255,7 @@ pub struct Command<R: 'static> {
     pub categories: Categories,
     pub doc: &'static Doc,
     pub subcommands: &'static [Command<R>],
+    pub locking: Locking,
     pub run: R,
 }
 

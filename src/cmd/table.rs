@@ -1,8 +1,9 @@
 //! The command table: each row's facts (`spec`) joined to what runs it. The one place where a command exists.
 
+use super::bits::{self, field, op};
 use super::ctx::{Exec, Sliced};
 use super::spec::{self, Command};
-use super::{connection, expire, info, keys, many, server, strings};
+use super::{connection, dump, expire, info, keys, many, moves, object, server, strings};
 use crate::db::hold::Mode;
 
 macro_rules! many {
@@ -17,6 +18,7 @@ macro_rules! many {
 many!(mset, MSET, 2, Exclusive, strings::mset_start, strings::mset_each, strings::mset_finish);
 many!(mget, MGET, 1, Shared, strings::mget_start, strings::mget_each, strings::mget_finish);
 many!(del, DEL, 1, Exclusive, keys::none_start, keys::del_each, keys::count_finish);
+many!(touch, TOUCH, 1, Shared, keys::none_start, keys::touch_each, keys::count_finish);
 many!(exists, EXISTS, 1, Shared, keys::none_start, keys::exists_each, keys::count_finish);
 
 static CLIENT: [Command<Exec>; 7] = [
@@ -42,8 +44,16 @@ static COMMAND: [Command<Exec>; 7] = [
 static CONFIG: [Command<Exec>; 2] =
     [spec::CONFIG_GET.run(Exec::new(server::config_get)), spec::CONFIG_HELP.run(Exec::new(server::help))];
 
+static OBJECT: [Command<Exec>; 5] = [
+    spec::OBJECT_ENCODING.run(Exec::new(object::encoding)),
+    spec::OBJECT_FREQ.run(Exec::new(object::freq)),
+    spec::OBJECT_IDLETIME.run(Exec::new(object::idletime)),
+    spec::OBJECT_REFCOUNT.run(Exec::new(object::refcount)),
+    spec::OBJECT_HELP.run(Exec::new(server::help)),
+];
+
 /// All commands.
-pub static COMMANDS: [Command<Exec>; 48] = [
+pub static COMMANDS: [Command<Exec>; 75] = [
     // The connection
     spec::PING.run(Exec::new(connection::ping)),
     spec::ECHO.run(Exec::new(connection::echo)),
@@ -63,16 +73,44 @@ pub static COMMANDS: [Command<Exec>; 48] = [
     spec::MSET.run(Exec::sliced(mset, &MSET)),
     spec::MGET.run(Exec::sliced(mget, &MGET)),
     spec::STRLEN.run(Exec::new(strings::strlen)),
-    spec::APPEND.run(Exec::new(strings::append)),
+    spec::APPEND.run(Exec::with_value(strings::append, 2)),
     spec::INCR.run(Exec::new(strings::incr)),
     spec::DECR.run(Exec::new(strings::decr)),
     spec::INCRBY.run(Exec::new(strings::incrby)),
     spec::DECRBY.run(Exec::new(strings::decrby)),
+    spec::INCRBYFLOAT.run(Exec::new(strings::incrbyfloat)),
+    spec::GETEX.run(Exec::new(strings::getex)),
+    spec::GETRANGE.run(Exec::new(strings::getrange)),
+    spec::SUBSTR.run(Exec::new(strings::getrange)),
+    spec::SETRANGE.run(Exec::with_value(strings::setrange, 3)),
+    spec::MSETNX.run(strings::PAIRS_MSETNX),
+    spec::MSETEX.run(strings::PAIRS_MSETEX),
+    spec::LCS.run(Exec::new(strings::lcs)),
+    spec::DIGEST.run(Exec::new(strings::digest)),
+    spec::DELEX.run(Exec::with_value(strings::delex, 3)),
+    spec::DELIFEQ.run(Exec::with_value(strings::delifeq, 2)),
+    // Bits
+    spec::SETBIT.run(Exec::new(bits::setbit)),
+    spec::GETBIT.run(Exec::new(bits::getbit)),
+    spec::BITCOUNT.run(Exec::new(bits::bitcount)),
+    spec::BITPOS.run(Exec::new(bits::bitpos)),
+    spec::BITOP.run(Exec::new(op::bitop)),
+    spec::BITFIELD.run(Exec::new(field::bitfield)),
+    spec::BITFIELD_RO.run(Exec::new(field::bitfield_ro)),
     // Keys of any type
     spec::DEL.run(Exec::sliced(del, &DEL)),
     spec::UNLINK.run(Exec::sliced(del, &DEL)),
     spec::EXISTS.run(Exec::sliced(exists, &EXISTS)),
     spec::TYPE.run(Exec::new(keys::type_)),
+    spec::TOUCH.run(Exec::sliced(touch, &TOUCH)),
+    spec::RENAME.run(Exec::new(moves::rename)),
+    spec::RENAMENX.run(Exec::new(moves::renamenx)),
+    spec::MOVE.run(Exec::new(moves::move_)),
+    spec::COPY.run(Exec::new(moves::copy)),
+    spec::SWAPDB.run(Exec::new(moves::swapdb)),
+    spec::DUMP.run(Exec::new(dump::dump)),
+    spec::RESTORE.run(Exec::with_value(dump::restore, 3)),
+    spec::OBJECT.container(Exec::new(server::unknown_subcommand), &OBJECT),
     spec::EXPIRE.run(Exec::new(expire::expire)),
     spec::PEXPIRE.run(Exec::new(expire::pexpire)),
     spec::EXPIREAT.run(Exec::new(expire::expireat)),

@@ -19,6 +19,7 @@ pub use cli::{Start, StartError, parse_command_line};
 pub use table::{DIRECTIVES, Directive, Group, Mutability, find};
 pub use value::ValueError;
 
+use crate::base::cpu;
 use crate::base::log::LogLevel;
 
 /// Every setting, in the type its user needs. Defaults come from the table.
@@ -52,8 +53,13 @@ pub struct Config {
     pub dir: PathBuf,
     /// Runs of the cron per second: time-outs, rates, the wall clock, the search for memory worth evacuating. Work that is due waits for none.
     pub hz: u32,
-    /// 0 or 1: this version serves with one.
+    /// 0 = as many as there are CPUs; see [`Config::worker_count`].
     pub workers: u32,
+    /// The CPU of each worker; empty = not pinned. All of them exist.
+    pub cpu_list: Vec<usize>,
+    /// Redis's, kept for CONFIG GET only.
+    pub io_threads: u32,
+    pub io_threads_do_reads: bool,
     /// Microseconds a worker polls before it blocks.
     pub spin_us: u32,
     /// Absolute path of the file this was read from.
@@ -82,6 +88,9 @@ impl Default for Config {
             dir: PathBuf::from("."),
             hz: 0,
             workers: 0,
+            cpu_list: Vec::new(),
+            io_threads: 0,
+            io_threads_do_reads: false,
             spin_us: 0,
             config_file: None,
         };
@@ -134,9 +143,42 @@ impl Config {
         Ok(directive)
     }
 
-    /// Workers to start. One, whatever the affinity mask, until more are served.
+    /// Workers to start: as configured; else as many as CPUs are listed, or in the affinity mask of the calling thread, but no more than the
+    /// quota of the cgroup is worth.
     pub fn worker_count(&self) -> usize {
-        1
+        match (self.workers, self.cpu_list.len()) {
+            (0, 0) => cpu::usable_cpus(),
+            (0, listed) => cpu::within_quota(listed),
+            (workers, _) => usize::try_from(workers).unwrap_or(usize::MAX),
+        }
+    }
+
+    /// The CPU of each of `workers` workers, in their order; empty if they are not to be pinned. It was tried that this process may use them.
+    ///
+    /// # Errors
+    /// If `cpu-list` has fewer CPUs than there are workers, or one that the system refuses; says so.
+    pub fn worker_cpus(&self, workers: usize) -> Result<Vec<usize>, String> {
+        let listed = self.cpu_list.len();
+        if listed == 0 {
+            return Ok(Vec::new());
+        }
+        let Some(cpus) = self.cpu_list.get(..workers) else {
+            let (listed_s, workers_s) = (if listed == 1 { "" } else { "s" }, if workers == 1 { "" } else { "s" });
+            return Err(format!("cpu-list has {listed} CPU{listed_s} for {workers} worker{workers_s}"));
+        };
+        cpu::can_pin(cpus).map_err(|(cpu, error)| format!("cpu-list: this process may not use CPU {cpu}: {error}"))?;
+        Ok(cpus.to_vec())
+    }
+
+    /// What a user should be told at start: settings that are accepted and do nothing here.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.io_threads > 1 || self.io_threads_do_reads {
+            notes.push(
+                "io-threads has no effect: all workers read, execute and write, see the directive 'workers'".into(),
+            );
+        }
+        notes
     }
 }
 

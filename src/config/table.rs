@@ -12,6 +12,7 @@ use nix::unistd::{AccessFlags, access};
 
 use super::value::{self, ValueError};
 use super::{BindAddr, Config, OutputLimit, OutputLimits};
+use crate::base::cpu;
 use crate::base::log::LogLevel;
 
 /// One setting.
@@ -111,6 +112,7 @@ const INT_MAX: i64 = i32::MAX as i64;
 /// Upper end of Redis's memory settings, in bytes.
 const MEMORY_BYTES_MAX: i64 = i64::MAX;
 const BIND_ADDRS_MAX: usize = 16;
+const WORKERS_MAX: i64 = 1024;
 const HZ_MIN: i64 = 1;
 const HZ_MAX: i64 = 500;
 
@@ -375,8 +377,41 @@ pub static DIRECTIVES: &[Directive] = &[
         group: Group::Workers,
         default: "0",
         mutability: Mutability::Immutable,
-        summary: "Threads that serve, 0 = by CPU affinity; this version serves with one",
+        summary: "Threads that serve, 0 = one a CPU of cpu-list, else of the affinity mask, within the cgroup's quota; this version: 1",
         kind: Kind::Text { what: "<number>", get: |c| c.workers.to_string().into_bytes(), set: set_workers },
+    },
+    Directive {
+        name: "cpu-list",
+        aliases: &[],
+        group: Group::Workers,
+        default: "",
+        mutability: Mutability::Immutable,
+        summary: "CPUs that workers are pinned to, the first worker to the first: 0,2-5 or 0-6:2; \"\" = not pinned",
+        kind: Kind::Text { what: "<cpus>", get: |c| cpu::cpu_list_text(&c.cpu_list).into_bytes(), set: set_cpu_list },
+    },
+    Directive {
+        name: "io-threads",
+        aliases: &[],
+        group: Group::Workers,
+        default: "1",
+        mutability: Mutability::Immutable,
+        summary: "Of Redis, accepted without effect: see workers",
+        kind: Kind::Integer { min: 1, max: 128, get: |c| c.io_threads.into(), set: |c, v| c.io_threads = narrow(v) },
+    },
+    Directive {
+        name: "io-threads-do-reads",
+        aliases: &[],
+        group: Group::Workers,
+        default: "no",
+        mutability: Mutability::Immutable,
+        summary: "Of Redis, accepted without effect: see workers",
+        kind: Kind::Bool {
+            get: |c| c.io_threads_do_reads,
+            set: |c, on| {
+                c.io_threads_do_reads = on;
+                Ok(())
+            },
+        },
     },
     Directive {
         name: "spin-us",
@@ -537,10 +572,24 @@ fn no_persistence(accepted: &str) -> ValueError {
 
 fn set_workers(config: &mut Config, word: &[u8]) -> Result<(), ValueError> {
     let workers = value::integer(word)?;
-    if !(0..=1).contains(&workers) {
-        return Err(ValueError::Refused("this version serves with one worker: use 1, or 0 (the default)".into()));
+    if !(0..=WORKERS_MAX).contains(&workers) {
+        return Err(ValueError::Range { min: 0, max: WORKERS_MAX });
     }
     config.workers = narrow(workers);
+    Ok(())
+}
+
+fn set_cpu_list(config: &mut Config, word: &[u8]) -> Result<(), ValueError> {
+    let refused = |why: String| ValueError::Refused(format!("cpu-list: {why}").into());
+    let cpus = match word {
+        b"" => Vec::new(),
+        word => cpu::parse_cpu_list(&String::from_utf8_lossy(word)).map_err(refused)?,
+    };
+    let online = cpu::online();
+    if let Some(missing) = cpus.iter().find(|cpu| !online.contains(cpu)) {
+        return Err(refused(format!("this machine has no CPU {missing}, it has {}", cpu::cpu_list_text(&online))));
+    }
+    config.cpu_list = cpus;
     Ok(())
 }
 

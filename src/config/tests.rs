@@ -104,6 +104,9 @@ const DEFAULTS: &[(&str, &str, Mutability)] = &[
     ("logfile", "", Mutability::Immutable),
     ("hz", "10", Mutability::Mutable),
     ("workers", "0", Mutability::Immutable),
+    ("cpu-list", "", Mutability::Immutable),
+    ("io-threads", "1", Mutability::Immutable),
+    ("io-threads-do-reads", "no", Mutability::Immutable),
     ("spin-us", "0", Mutability::Mutable),
     ("save", "", Mutability::Mutable),
     ("appendonly", "no", Mutability::Mutable),
@@ -184,7 +187,13 @@ const ACCEPTED: &[(&str, &str)] = &[
     ("hz 501", "500"),
     ("hz 2147483647", "500"),
     ("workers 0", "0"),
-    ("workers 1", "1"),
+    ("workers 3", "3"),
+    ("cpu-list 0", "0"),
+    ("cpu-list 0-0:3", "0"),
+    ("cpu-list \"\"", ""),
+    ("io-threads 1", "1"),
+    ("io-threads 128", "128"),
+    ("io-threads-do-reads yes", "yes"),
     ("spin-us 1000", "1000"),
     ("save \"\"", ""),
     ("save", ""),
@@ -268,9 +277,17 @@ const REFUSED_LINES: &[(&str, &str)] = &[
     ("daemonize x", "argument must be 'yes' or 'no'"),
     ("supervised systemd", "the server reports to no supervisor: only 'supervised no' is accepted"),
     ("supervised x", "argument(s) must be one of the following: upstart, systemd, auto, no"),
-    ("workers 2", "this version serves with one worker: use 1, or 0 (the default)"),
-    ("workers -1", "this version serves with one worker: use 1, or 0 (the default)"),
+    ("workers -1", "argument must be between 0 and 1024 inclusive"),
+    ("workers 1025", "argument must be between 0 and 1024 inclusive"),
     ("workers all", NOT_INTEGER),
+    ("cpu-list", ARITY),
+    ("cpu-list 0 1", ARITY),
+    ("cpu-list x", "cpu-list: 'x' is not the number of a CPU"),
+    ("cpu-list 1-0", "cpu-list: '1-0' is not a range of CPUs"),
+    ("cpu-list 0,0", "cpu-list: CPU 0 is named twice"),
+    ("cpu-list 5000", "cpu-list: CPU 5000 is more than 1023 can be"),
+    ("io-threads 0", "argument must be between 1 and 128 inclusive"),
+    ("io-threads 129", "argument must be between 1 and 128 inclusive"),
     ("spin-us -1", "argument must be between 0 and 1000 inclusive"),
     ("spin-us 1001", "argument must be between 0 and 1000 inclusive"),
     ("save 3600 1", "there is no persistence yet: only 'save \"\"' is accepted"),
@@ -318,6 +335,38 @@ fn fields_have_the_types_of_their_users() {
     assert_eq!(config.loglevel, LogLevel::Nothing);
     load(&mut config, "unixsocket \"\"").unwrap();
     assert_eq!(config.unixsocket, None);
+}
+
+#[test]
+fn workers_and_their_cpus() {
+    let mask = cpu::affinity();
+    let mut config = Config::default();
+    assert_eq!(config.worker_cpus(3), Ok(Vec::new()), "not pinned");
+    load(&mut config, "workers 1").unwrap();
+    assert_eq!(config.worker_count(), 1);
+    config.cpu_list = mask.clone();
+    assert_eq!(config.worker_cpus(mask.len()), Ok(mask.clone()));
+    assert_eq!(config.worker_cpus(1), Ok(mask[..1].to_vec()), "the first worker has the first CPU");
+    config.cpu_list.truncate(1);
+    assert_eq!(config.worker_cpus(2), Err("cpu-list has 1 CPU for 2 workers".to_owned()));
+    config.cpu_list = vec![100_000];
+    let refused = config.worker_cpus(1).unwrap_err();
+    assert!(refused.starts_with("cpu-list: this process may not use CPU 100000: "), "{refused}");
+    // A CPU that a list may name, and no machine of this test has.
+    let absent = (0..1024).rev().find(|cpu| !cpu::online().contains(cpu));
+    if let Some(absent) = absent {
+        let refused = load(&mut config, &format!("cpu-list {absent}")).unwrap_err();
+        assert!(refused.starts_with(&format!("cpu-list: this machine has no CPU {absent}, it has 0")), "{refused}");
+    }
+}
+
+#[test]
+fn what_does_nothing_is_noted() {
+    assert_eq!(Config::default().notes(), [] as [&str; 0]);
+    assert_eq!(config(&["--io-threads", "1"]).notes(), [] as [&str; 0]);
+    for args in [["--io-threads", "4"], ["--io-threads-do-reads", "yes"]] {
+        assert!(config(&args).notes().concat().contains("'workers'"), "{args:?}");
+    }
 }
 
 #[test]

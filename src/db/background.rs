@@ -31,7 +31,7 @@ impl Shard {
     /// Replaces a database by an empty one; the old one is emptied by `background`. Returns how many keys it had.
     pub(super) fn detach(&mut self, index: usize) -> usize {
         let mut fresh = Database::new(self.seed);
-        fresh.table.succeed(&self.databases[index].table);
+        fresh.table.succeed(&mut self.databases[index].table);
         let old = mem::replace(&mut self.databases[index], fresh);
         let keys = old.len();
         // Without keys there may be memory all the same: a table that has not shrunk yet.
@@ -74,8 +74,11 @@ impl Shard {
     /// Works in rounds of small units until nothing is left to do now (false) or `time_left` says no (true: call again soon).
     /// `sweep` also looks for memory worth evacuating; some times a second is enough.
     pub fn background(&mut self, now_ms: u64, sweep: bool, mut time_left: impl FnMut() -> bool) -> bool {
-        if sweep && self.evacuation.is_none() {
-            self.evacuation = self.slab.pick_victim();
+        if sweep {
+            if self.evacuation.is_none() {
+                self.evacuation = self.slab.pick_victim();
+            }
+            self.age_some(now_ms);
         }
         loop {
             let mut pending = false;

@@ -1,10 +1,10 @@
 //! An item: one chunk of the slab that holds a key, its value and, if it has one, its deadline.
 //!
 //! ```text
-//!  byte 0   1       2         4         6           8            (16)
+//!  bit 0    8       12        32        48          64            (128)
 //! | type/  | flags | access  | key     | value     | deadline    | key bytes ... | value bytes ... |
 //! | enc.   |       | clock   | length  | length    | (if flag)   |               |                 |
-//!  4+4 bit   8       16        16        16          48 + 16 bit
+//!  4+4 bit   4       20        16        16          48 + 16 bit
 //! ```
 //! The header is one little-endian word with one `pack` and one `unpack`. A key of 16 bytes and a value of 8 fill 32 bytes exactly.
 //! A key longer than [`KEY_INLINE_MAX`] lies in a blob; its place holds the blob's number and the key's hash, so that growth need
@@ -13,6 +13,7 @@
 //! Owns the layout and nothing else: no expiry rules, no table.
 #![allow(unsafe_code)]
 
+use super::access;
 use crate::base::bytes::copy_short;
 use crate::table::Site;
 use dolmen_slab::{BlobId, CHUNK_BYTES_MAX, Handle, Slab};
@@ -56,15 +57,19 @@ pub mod flag {
     pub const EXPIRY: u8 = 1;
     /// The key lies in a blob.
     pub const KEY_BLOB: u8 = 2;
+    /// The string was changed in part since it was written (APPEND and its kin): OBJECT ENCODING calls it raw.
+    pub const MODIFIED: u8 = 4;
 }
+/// Bits that the header has for flags.
+const FLAG_BITS: u8 = 15;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
     pub kind: Type,
     pub encoding: Encoding,
     pub flags: u8,
-    /// For the access clock of the eviction policies.
-    pub clock: u16,
+    /// When the item was last used, on the access clock (`db::access`): 20 bits.
+    pub clock: u32,
     /// Bytes of the key's place.
     pub key_len: u16,
     /// Bytes of the value's place.
@@ -77,7 +82,7 @@ const INT: u64 = Encoding::Int as u64;
 impl Header {
     const ENCODING_SHIFT: u32 = 4;
     const FLAGS_SHIFT: u32 = 8;
-    const CLOCK_SHIFT: u32 = 16;
+    const CLOCK_SHIFT: u32 = 12;
     const KEY_LEN_SHIFT: u32 = 32;
     const VALUE_LEN_SHIFT: u32 = 48;
 
@@ -87,7 +92,7 @@ impl Header {
         (self.kind as u64)
             | (self.encoding as u64) << Header::ENCODING_SHIFT
             | (self.flags as u64) << Header::FLAGS_SHIFT
-            | (self.clock as u64) << Header::CLOCK_SHIFT
+            | ((self.clock & access::CLOCK_MAX) as u64) << Header::CLOCK_SHIFT
             | (self.key_len as u64) << Header::KEY_LEN_SHIFT
             | (self.value_len as u64) << Header::VALUE_LEN_SHIFT
     }
@@ -103,8 +108,8 @@ impl Header {
                 INT => Encoding::Int,
                 _ => Encoding::Blob,
             },
-            flags: (word >> Header::FLAGS_SHIFT) as u8,
-            clock: (word >> Header::CLOCK_SHIFT) as u16,
+            flags: (word >> Header::FLAGS_SHIFT) as u8 & FLAG_BITS,
+            clock: word as u32 >> Header::CLOCK_SHIFT,
             key_len: (word >> Header::KEY_LEN_SHIFT) as u16,
             value_len: (word >> Header::VALUE_LEN_SHIFT) as u16,
         }
@@ -189,6 +194,14 @@ impl<'a> Item<'a> {
     #[must_use]
     pub fn header(&self) -> Header {
         Header::unpack(self.word)
+    }
+
+    /// When it was last used, on the access clock.
+    #[inline(always)]
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "the clock ends where the upper half begins")]
+    pub fn clock(&self) -> u32 {
+        self.word as u32 >> Header::CLOCK_SHIFT
     }
 
     #[inline(always)]
@@ -440,7 +453,7 @@ pub fn value_inline_max(key_len: usize) -> usize {
 pub unsafe fn write(
     slab: &mut Slab,
     h: Handle,
-    clock: u16,
+    clock: u32,
     key: NewKey<'_>,
     value: NewValue<'_>,
     expiry: Option<Expiry>,
@@ -477,7 +490,8 @@ pub unsafe fn write(
     }
 }
 
-/// Overwrites the value of an item in place; key, deadline word and access clock stay.
+/// Overwrites the value of an item in place; key and deadline word stay. The header is the item's, with the flags and the access clock
+/// that it is to have.
 ///
 /// # Safety
 /// `h` is a live item of `slab` whose chunk has room for the new value behind the key; the old value, if a blob, was released; `value`
@@ -497,16 +511,31 @@ pub unsafe fn overwrite_value(slab: &mut Slab, h: Handle, mut header: Header, va
     }
 }
 
-/// Overwrites the value of a string with one of the same length, if it is raw and the item has no deadline. False: it is not so, nothing
-/// was done.
+/// The bytes of a raw value, to be changed in place.
+///
+/// # Safety
+/// `h` is a live item of `slab`, its value is raw.
+pub unsafe fn raw_value_mut(slab: &mut Slab, h: Handle) -> &mut [u8] {
+    // SAFETY: a live item (caller).
+    let header = unsafe { Item::at(slab, h) }.header();
+    let offset = HEADER_BYTES + header.expiry_bytes() + usize::from(header.key_len);
+    // SAFETY: the value's place, inside the chunk; it is borrowed as long as the slab is, exclusively.
+    unsafe { std::slice::from_raw_parts_mut(slab.ptr(h).as_ptr().add(offset), usize::from(header.value_len)) }
+}
+
+/// Overwrites the value of a string with one of the same length, if it is raw, as it was written, used at `clock` already, and the item has
+/// no deadline. False: it is not so, nothing was done.
 ///
 /// # Safety
 /// `h` is a live item of `slab`; `bytes` does not lie in its chunk.
 #[inline(always)]
-pub unsafe fn overwrite_alike(slab: &mut Slab, h: Handle, bytes: &[u8]) -> bool {
-    /// Everything but the access clock, the key's length and the flag of a long key.
-    const MASK: u64 = 0xffff_0000_0000_00ff | (flag::EXPIRY as u64) << Header::FLAGS_SHIFT;
-    let plain = Type::String as u64 | RAW << Header::ENCODING_SHIFT | (bytes.len() as u64) << Header::VALUE_LEN_SHIFT;
+pub unsafe fn overwrite_alike(slab: &mut Slab, h: Handle, clock: u32, bytes: &[u8]) -> bool {
+    /// Everything but the key's length and the flag of a long key.
+    const MASK: u64 = 0xffff_0000_ffff_ffff & !((flag::KEY_BLOB as u64) << Header::FLAGS_SHIFT);
+    let plain = Type::String as u64
+        | RAW << Header::ENCODING_SHIFT
+        | u64::from(clock) << Header::CLOCK_SHIFT
+        | (bytes.len() as u64) << Header::VALUE_LEN_SHIFT;
     // SAFETY: a live item (caller).
     let item = unsafe { Item::at(slab, h) };
     if item.word & MASK != plain || bytes.len() > CHUNK_BYTES_MAX {
@@ -558,7 +587,49 @@ pub unsafe fn copy_with_expiry(slab: &mut Slab, from: Handle, to: Handle, expiry
     }
 }
 
-/// Copies an item with another value and another deadline word.
+/// Overwrites flags and access clock.
+///
+/// # Safety
+/// `h` is a live item of `slab`, and `header` is its own but for clock and [`flag::MODIFIED`].
+#[inline]
+pub unsafe fn overwrite_header(slab: &mut Slab, h: Handle, header: Header) {
+    // SAFETY: the word begins the chunk of a live item (caller).
+    unsafe { slab.ptr(h).as_ptr().cast::<u64>().write(header.pack().to_le()) }
+}
+
+/// Bytes of the item if its key became `key`, with a deadline word or without.
+#[must_use]
+pub fn bytes_with_key(header: Header, key: &NewKey<'_>, expiry: bool) -> usize {
+    HEADER_BYTES + usize::from(expiry) * EXPIRY_BYTES + key.place_bytes() + usize::from(header.value_len)
+}
+
+/// Copies an item with another key, another deadline word and another access clock: the copy owns what the value owns outside of its chunk.
+///
+/// # Safety
+/// `from` is a live item of `slab`; `to` is another chunk with room for the copy, that nobody reads; `key` lies in neither.
+pub unsafe fn copy_value_with_key(
+    slab: &mut Slab,
+    from: Handle,
+    to: Handle,
+    clock: u32,
+    key: NewKey<'_>,
+    expiry: Option<Expiry>,
+) {
+    // SAFETY: a live item (caller).
+    let item = unsafe { Item::at(slab, from) };
+    let (old, value) = (item.header(), item.value_place().as_ptr());
+    // SAFETY: the value's place lies in the chunk `from`, which `write` does not touch, as `to` is another one.
+    let place = unsafe { std::slice::from_raw_parts(value, usize::from(old.value_len)) };
+    // SAFETY: the caller's room; key and value lie outside of `to`. The header then says what the bytes of the value are.
+    unsafe {
+        write(slab, to, clock, key, NewValue::Raw(place), expiry);
+        let new = Item::at(slab, to).header();
+        let flags = new.flags | old.flags & flag::MODIFIED;
+        overwrite_header(slab, to, Header { kind: old.kind, encoding: old.encoding, flags, ..new });
+    }
+}
+
+/// Copies an item with another value, another deadline word and another access clock.
 ///
 /// # Safety
 /// `from` is a live item of `slab`; `to` is another chunk with room for the copy, that nobody reads; `value` lies in neither.
@@ -566,12 +637,13 @@ pub unsafe fn copy_key_with_value(
     slab: &mut Slab,
     from: Handle,
     to: Handle,
+    clock: u32,
     value: NewValue<'_>,
     expiry: Option<Expiry>,
 ) {
     // SAFETY: a live item (caller).
     let item = unsafe { Item::at(slab, from) };
-    let (clock, blob_key, key_ptr) = (item.header().clock, item.has_key_blob(), item.key_place().as_ptr());
+    let (blob_key, key_ptr) = (item.has_key_blob(), item.key_place().as_ptr());
     // SAFETY: the key's place lies in the chunk `from`, which `write` does not touch, as `to` is another one.
     let place = unsafe { std::slice::from_raw_parts(key_ptr, item.key_place_bytes()) };
     let key = if blob_key { NewKey::Blob(blob_at(place), word_at(&place[8..])) } else { NewKey::Inline(place) };
@@ -587,14 +659,23 @@ pub unsafe fn copy_key_with_value(
 pub unsafe fn release_blobs(slab: &mut Slab, h: Handle) {
     // SAFETY: a live item (caller).
     let item = unsafe { Item::at(slab, h) };
-    let header = item.header();
-    if header.encoding == Encoding::Blob {
+    if item.header().encoding == Encoding::Blob {
         let blob = blob_at(item.value_place());
         slab.blob_release(blob);
     }
-    if header.flags & flag::KEY_BLOB != 0 {
-        // SAFETY: as above; the value's blob being gone does not matter to the key's place.
-        let (blob, _) = unsafe { Item::at(slab, h) }.key_blob();
+    // SAFETY: as above; the value's blob being gone does not matter to the key's place.
+    unsafe { release_key_blob(slab, h) }
+}
+
+/// Gives back the blob of a long key, and leaves the value to who took it over.
+///
+/// # Safety
+/// As for [`release_blobs`].
+pub unsafe fn release_key_blob(slab: &mut Slab, h: Handle) {
+    // SAFETY: a live item (caller).
+    let item = unsafe { Item::at(slab, h) };
+    if item.has_key_blob() {
+        let (blob, _) = item.key_blob();
         slab.blob_release(blob);
     }
 }
@@ -611,7 +692,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn header_round_trip(enc in 0u8..3, flags: u8, clock: u16, key_len: u16, value_len: u16) {
+        fn header_round_trip(enc in 0u8..3, flags in 0..=FLAG_BITS, clock in 0..=access::CLOCK_MAX, key_len: u16, value_len: u16) {
             let encoding = [Encoding::Raw, Encoding::Int, Encoding::Blob][usize::from(enc)];
             let h = Header { kind: Type::String, encoding, flags, clock, key_len, value_len };
             prop_assert_eq!(Header::unpack(h.pack()), h);

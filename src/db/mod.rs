@@ -6,18 +6,24 @@
 //!
 //! Invariant on which the unsafe code here and in `item` rests: **a handle in a table of a shard is a live item of that shard's slab,
 //! and nothing else keeps an item's handle across calls.**
+pub mod access;
 pub mod background;
+pub mod bits;
 pub mod hold;
 pub mod item;
+pub mod keyspace;
+mod locks;
 mod strings;
 #[cfg(test)]
 mod tests;
+pub mod transfer;
 pub mod view;
 pub mod wheel;
 
 use crate::table::{Entries, Site, Table};
 use dolmen_slab::{AllocError, BlobId, Handle, Slab};
 pub use item::{Key, NewValue, Type, Value};
+pub use keyspace::{Access, Alone, Fetch, Keyspace, Locate, Shared};
 use std::collections::VecDeque;
 pub use view::Db;
 use wheel::Wheel;
@@ -102,18 +108,36 @@ impl Locator<'_> {
     }
 }
 
+impl keyspace::Locate for Locator<'_> {
+    #[inline(always)]
+    fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        Locator::key(self, bytes)
+    }
+
+    #[inline(always)]
+    fn key_outlined<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
+        Locator::key_outlined(self, bytes)
+    }
+
+    #[inline(always)]
+    fn epoch(&self) -> u64 {
+        Locator::epoch(self)
+    }
+}
+
 impl Locator<'_> {
+    /// The sites of this locator are good for look-ups while the database's table has this epoch ([`Db::located_at`]).
+    #[inline(always)]
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.table.epoch()
+    }
+
     /// `key` as a call: inlined into a loop that seldom runs twice, the hash's constants would be made ready for nothing.
     #[inline(never)]
     #[must_use]
     pub fn key_outlined<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
         self.key(bytes)
-    }
-
-    /// Brings the items that may be meant by a hash, from a site that was made a while ago.
-    #[inline(always)]
-    pub fn prefetch_items(&self, site: Site, hash: u64) {
-        self.table.prefetch_entries_at(self.slab, site, hash);
     }
 }
 
@@ -156,8 +180,13 @@ pub struct Shard {
     detached_total: u64,
     drained_total: u64,
     evacuation: Option<dolmen_slab::Victim>,
+    /// Where the look for items that were not used for long goes on.
+    aging: access::Walk,
     pub stats: ShardStats,
     pub holds: hold::Holds,
+    /// Lets any two keys count as those of different shards.
+    #[cfg(test)]
+    pub apart: bool,
 }
 
 impl Shard {
@@ -177,8 +206,11 @@ impl Shard {
             detached_total: 0,
             drained_total: 0,
             evacuation: None,
+            aging: access::Walk::default(),
             stats: ShardStats::default(),
             holds: hold::Holds::default(),
+            #[cfg(test)]
+            apart: false,
         })
     }
 
@@ -224,6 +256,12 @@ impl Shard {
         self.databases[database].table.prefetch_entries(&self.slab, hash);
     }
 
+    /// The same from a site of this shard that was made a while ago, in whichever database.
+    #[inline(always)]
+    pub fn prefetch_items_at(&self, site: Site, hash: u64) {
+        site.prefetch_entries(&self.slab, hash);
+    }
+
     /// Bytes of all data, tables and wheels, exact.
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
@@ -242,6 +280,14 @@ impl Shard {
     pub fn heap_bytes(&self) -> u64 {
         let of = |d: &Database| d.table.heap_bytes() as u64 + d.wheel.as_ref().map_or(0, |w| w.heap_bytes());
         self.databases.iter().chain(&self.detached).map(of).sum()
+    }
+
+    /// Is there work for `background` that should not wait for the next sweep?
+    #[inline]
+    pub(super) fn has_work(&self) -> bool {
+        !self.detached.is_empty()
+            || self.slab.has_frees()
+            || self.databases[..self.databases_used].iter().any(|database| database.table.has_work())
     }
 
     // ---- large values on their way in ----

@@ -15,7 +15,10 @@ impl Db<'_> {
     #[inline(always)]
     pub fn read_string(&mut self, key: Key<'_>) -> Result<Option<Value<'_>>, DbError> {
         match self.find_read(key) {
-            Some(found) => self.string_of(found).map(Some),
+            Some(found) => {
+                self.touch(found);
+                self.string_of(found).map(Some)
+            }
             None => Ok(None),
         }
     }
@@ -27,18 +30,31 @@ impl Db<'_> {
     #[inline]
     pub fn string_for_write(&mut self, key: Key<'_>) -> Result<Option<Value<'_>>, DbError> {
         match self.find(key) {
-            Some(found) => self.string_of(found).map(Some),
+            Some(found) => {
+                self.touch(found);
+                self.string_of(found).map(Some)
+            }
             None => Ok(None),
         }
     }
 
     #[inline(always)]
-    fn string_of(&self, found: Found) -> Result<Value<'_>, DbError> {
+    pub(super) fn string_of(&self, found: Found) -> Result<Value<'_>, DbError> {
         let item = item_at(&self.shard.slab, found.handle);
         if item.header().kind != Type::String {
             return Err(DbError::WrongType);
         }
         Ok(item.value())
+    }
+
+    /// The bytes of a string that lies in its item as it is, to be changed in place.
+    pub(super) fn raw_string_mut(&mut self, found: Found) -> Option<&mut [u8]> {
+        let header = self.item(found.handle).header();
+        if header.kind != Type::String || header.encoding != Encoding::Raw {
+            return None;
+        }
+        // SAFETY: a live item, with a raw value.
+        Some(unsafe { item::raw_value_mut(&mut self.shard.slab, found.handle) })
     }
 
     /// A reference to a large value, for sending it from where it lies.
@@ -65,12 +81,13 @@ impl Db<'_> {
         Ok(NewValue::Blob(blob_of(&mut self.shard.slab, &[bytes])?))
     }
 
-    /// The commonest write: a string over one of the same length that has no deadline. False: it is not that; nothing was done.
+    /// The commonest write: a string over one of the same length that has no deadline and was used lately. False: it is not that; nothing was
+    /// done.
     #[inline(always)]
     pub fn overwrite_alike(&mut self, key: Key<'_>, bytes: &[u8]) -> bool {
         let Some(found) = self.find(key) else { return false };
         // SAFETY: a live item; `bytes` came from outside of the slab.
-        unsafe { item::overwrite_alike(&mut self.shard.slab, found.handle, bytes) }
+        unsafe { item::overwrite_alike(&mut self.shard.slab, found.handle, self.tick, bytes) }
     }
 
     /// Writes a string, whatever was there before.
@@ -81,7 +98,7 @@ impl Db<'_> {
     pub fn set_string(&mut self, key: Key<'_>, value: NewValue<'_>, deadline: Deadline) -> Result<(), DbError> {
         let found = self.find(key);
         if let (Some(found), NewValue::Raw(bytes)) = (found, value) {
-            let header = self.item(found.handle).header();
+            let header = self.rewritten(found);
             if deadline == Deadline::None
                 && header.flags & item::flag::EXPIRY == 0
                 && header.encoding != Encoding::Blob
@@ -97,7 +114,7 @@ impl Db<'_> {
     }
 
     #[inline(never)]
-    fn set_slow(
+    pub(super) fn set_slow(
         &mut self,
         key: Key<'_>,
         found: Option<Found>,
@@ -131,8 +148,9 @@ impl Db<'_> {
         value: NewValue<'_>,
         deadline: Deadline,
     ) -> Result<(), DbError> {
+        let header = self.rewritten(found);
         let item = self.item(found.handle);
-        let (header, old_expiry, old_value) = (item.header(), item.expiry(), item.value());
+        let (old_expiry, old_value) = (item.expiry(), item.value());
         let old_blob = if let Value::Blob(id) = old_value { Some(id) } else { None };
         let expiry = match deadline {
             Deadline::None => None,
@@ -154,7 +172,7 @@ impl Db<'_> {
                 (header.flags & !item::flag::EXPIRY) | if expiry.is_some() { item::flag::EXPIRY } else { 0 };
             let to = slab.alloc(item::bytes_with_value(new_header, &value), Kind::Item)?;
             // SAFETY: `to` is new and long enough; the key is read from the old item, which is another chunk.
-            unsafe { item::copy_key_with_value(slab, found.handle, to, value, expiry) };
+            unsafe { item::copy_key_with_value(slab, found.handle, to, self.tick, value, expiry) };
             self.move_found(found, to);
             let expires = &mut self.shard.databases[self.index].expires;
             *expires = *expires + u64::from(expiry.is_some()) - u64::from(old_expiry.is_some());
@@ -182,7 +200,7 @@ impl Db<'_> {
         };
         let sum = old.checked_add(by).ok_or(DbError::Overflow)?;
         let value = NewValue::Int(sum);
-        let header = self.item(found.handle).header();
+        let header = self.rewritten(found);
         if fits(header, &value) {
             // SAFETY: a live item whose chunk has room for an integer; the old value is no blob.
             unsafe { item::overwrite_value(&mut self.shard.slab, found.handle, header, value) };
@@ -213,6 +231,7 @@ impl Db<'_> {
         let old = match value {
             Value::Blob(id) => {
                 self.shard.slab.blob_append(id, bytes)?;
+                self.touch(found);
                 return Ok(len);
             }
             Value::Raw(old) => old,
@@ -226,7 +245,107 @@ impl Db<'_> {
             let old = old.to_vec();
             NewValue::Blob(blob_of(&mut self.shard.slab, &[&old, bytes])?)
         };
-        self.set_slow(key, Some(found), value, Deadline::Keep).map(|()| len)
+        self.set_slow(key, Some(found), value, Deadline::Keep)?;
+        self.mark_modified(key);
+        Ok(len)
+    }
+
+    /// The string at a key was changed in part (as APPEND does, or SETRANGE): OBJECT ENCODING calls it raw from now on, as in Redis.
+    pub fn mark_modified(&mut self, key: Key<'_>) {
+        let Some(found) = self.find(key) else { return };
+        let mut header = self.item(found.handle).header();
+        header.flags |= item::flag::MODIFIED;
+        // SAFETY: the header of this live item, with that flag.
+        unsafe { item::overwrite_header(&mut self.shard.slab, found.handle, header) };
+    }
+
+    /// The header that an item has when its value is written anew.
+    #[inline(always)]
+    fn rewritten(&self, found: Found) -> Header {
+        let mut header = self.item(found.handle).header();
+        header.flags &= !item::flag::MODIFIED;
+        header.clock = self.tick;
+        header
+    }
+
+    /// Length of the string at a key, for a command that goes on to write.
+    ///
+    /// # Errors
+    /// [`DbError::WrongType`].
+    pub fn len_for_write(&mut self, key: Key<'_>) -> Result<Option<usize>, DbError> {
+        let Some(found) = self.find(key) else { return Ok(None) };
+        let value = self.string_of(found)?;
+        Ok(Some(self.value_len(&value)))
+    }
+
+    /// Puts `bytes` (at least one) at `offset` into the string at a key (empty if absent), with zeros between its end and there; the deadline
+    /// stays. Returns the new length.
+    ///
+    /// # Errors
+    /// [`DbError::WrongType`], [`DbError::OutOfMemory`]; nothing has changed then.
+    pub fn set_range(&mut self, key: Key<'_>, offset: usize, bytes: &[u8]) -> Result<usize, DbError> {
+        let found = self.find(key);
+        let value = found.map(|found| self.string_of(found)).transpose()?;
+        if let Some(Value::Blob(id)) = value {
+            self.shard.slab.blob_write(id, offset, bytes)?;
+            return Ok(self.shard.slab.blob_len(id));
+        }
+        let mut whole = value.map_or(Vec::new(), |value| self.copy_value(&value));
+        let end = offset.checked_add(bytes.len()).ok_or(DbError::TooLong)?;
+        let len = whole.len().max(end);
+        if len <= item::value_inline_max(key.bytes.len()) {
+            whole.resize(len, 0);
+            whole[offset..end].copy_from_slice(bytes);
+            self.set_slow(key, found, NewValue::Raw(&whole), Deadline::Keep)?;
+            return Ok(len);
+        }
+        let slab = &mut self.shard.slab;
+        let id = blob_of(slab, &[&whole])?;
+        if let Err(e) = slab.blob_write(id, offset, bytes) {
+            slab.blob_release(id);
+            return Err(e.into());
+        }
+        self.set_slow(key, found, NewValue::Blob(id), Deadline::Keep)?;
+        Ok(len)
+    }
+
+    // ---- a long change, prepared aside: it is nobody's until `set_string` puts it in the place of the old value ----
+
+    /// A blob in the shard of `key` of what the string there is now (of nothing if absent), to be changed by `patch`.
+    ///
+    /// # Errors
+    /// [`DbError::WrongType`], [`DbError::OutOfMemory`].
+    pub fn patch_new(&mut self, key: Key<'_>) -> Result<BlobId, DbError> {
+        let Some(found) = self.find(key) else { return Ok(self.shard.slab.blob_new(0)?) };
+        match self.string_of(found)? {
+            Value::Blob(id) => Ok(self.shard.slab.blob_duplicate(id)?),
+            value => {
+                let bytes = self.copy_value(&value);
+                blob_of(&mut self.shard.slab, &[&bytes])
+            }
+        }
+    }
+
+    /// Puts bytes into what `patch_new` made, as `set_range` does.
+    ///
+    /// # Errors
+    /// [`DbError::OutOfMemory`].
+    pub fn patch(&mut self, key: Key<'_>, patched: BlobId, offset: usize, bytes: &[u8]) -> Result<(), DbError> {
+        self.enter(key.hash);
+        Ok(self.shard.slab.blob_write(patched, offset, bytes)?)
+    }
+
+    /// Gives up a blob in the shard of `key` that became no value.
+    pub fn blob_drop(&mut self, key: Key<'_>, id: BlobId) {
+        self.enter(key.hash);
+        self.shard.slab.blob_release(id);
+    }
+
+    /// Length of a blob in the shard of `key`, in bytes.
+    #[must_use]
+    pub fn blob_len(&mut self, key: Key<'_>, id: BlobId) -> usize {
+        self.enter(key.hash);
+        self.shard.slab.blob_len(id)
     }
 
     /// The bytes of a value, copied.

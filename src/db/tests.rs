@@ -96,8 +96,18 @@ enum Step {
     Batch(usize, Vec<(u32, Short)>),
     Add(usize, u8, i64),
     Append(usize, u8, usize),
+    /// A part of so many bytes at a place, at once or prepared aside.
+    Put(usize, u8, usize, usize, bool),
+    /// Changes so many bytes from an offset on, and reads them.
+    Edit(usize, u8, usize, usize),
     Remove(usize, u8),
     SetDeadline(usize, u8, When),
+    Rename(usize, u8, u8),
+    Move(usize, usize, u8),
+    /// From one database and key to another, in slices if it is large.
+    Copy(usize, u8, usize, u8),
+    Swap(usize, usize),
+    Touch(usize, u8),
     Exists(usize, u8),
     Scan(usize),
     Random(usize, u64),
@@ -155,9 +165,18 @@ fn step() -> impl Strategy<Value = Step> {
         2 => (0..DATABASES, proptest::collection::vec((0..3000u32, short()), 1..200)).prop_map(|(d, b)| Step::Batch(d, b)),
         4 => (at(), prop_oneof![-3..3i64, any::<i64>()]).prop_map(|((d, n), by)| Step::Add(d, n, by)),
         4 => (at(), prop_oneof![0usize..40, 4000usize..20_000]).prop_map(|((d, n), len)| Step::Append(d, n, len)),
+        4 => (at(), prop_oneof![0usize..100, 10_000usize..600_000], prop_oneof![1usize..40, 4000usize..20_000], any::<bool>())
+            .prop_map(|((d, n), offset, len, aside)| Step::Put(d, n, offset, len, aside)),
+        4 => (at(), prop_oneof![0usize..60, 0usize..20_000, 0..1_500_000usize], 1..=super::bits::EDIT_BYTES_MAX)
+            .prop_map(|((d, n), offset, len)| Step::Edit(d, n, offset, len)),
         3 => at().prop_map(|(d, n)| Step::Remove(d, n)),
         3 => (at(), when()).prop_map(|((d, n), w)| Step::SetDeadline(d, n, w)),
-        1 => at().prop_map(|(d, n)| Step::Exists(d, n)),
+        4 => (at(), 0..NAMES).prop_map(|((d, n), to)| Step::Rename(d, n, to)),
+        3 => (at(), 1..DATABASES).prop_map(|((d, n), by)| Step::Move(d, (d + by) % DATABASES, n)),
+        4 => (at(), at()).prop_map(|((d, n), (to, m))| Step::Copy(d, n, to, m)),
+        1 => (0..DATABASES, 0..DATABASES).prop_map(|(a, b)| Step::Swap(a, b)),
+        1 => at().prop_map(|(d, n)| Step::Touch(d, n)),
+        2 => at().prop_map(|(d, n)| Step::Exists(d, n)),
         1 => (0..DATABASES).prop_map(Step::Scan),
         1 => (0..DATABASES, any::<u64>()).prop_map(|(d, seed)| Step::Random(d, seed)),
         1 => (0..DATABASES).prop_map(Step::Flush),
@@ -172,6 +191,8 @@ fn step() -> impl Strategy<Value = Step> {
 struct Entry {
     value: Vec<u8>,
     deadline_ms: Option<u64>,
+    /// When it was used last.
+    used_ms: u64,
 }
 
 /// A shard and what it should hold. The map knows the keys that are alive; one that has expired may still be in the shard, so lengths
@@ -234,7 +255,7 @@ impl World {
         if deadline_ms.is_some_and(|at| at <= self.now_ms) {
             self.model[d].remove(&key);
         } else {
-            self.model[d].insert(key, Entry { value, deadline_ms });
+            self.model[d].insert(key, Entry { value, deadline_ms, used_ms: self.now_ms });
         }
     }
 
@@ -330,11 +351,12 @@ impl World {
             }
             Step::Read(d, n) => {
                 let got = self.read(d, &name(n), true);
-                let want = self.model[d].get(&name(n)).map(|e| e.value.clone());
+                let want = self.used(d, &name(n)).map(|e| e.value);
                 self.count_read(want.is_some());
                 assert!(got == want, "key {n}");
             }
             Step::Hold(d, n) => {
+                self.used(d, &name(n));
                 let mut db = self.shard.db(d, self.now_ms);
                 if let Ok(Some(Value::Blob(id))) = db.string_for_write(db.key(&name(n))) {
                     let blob = db.blob_ref(id);
@@ -355,12 +377,41 @@ impl World {
             Step::Batch(d, ref commands) => self.batch(d, commands),
             Step::Add(d, n, by) => self.add(d, &name(n), by),
             Step::Append(d, n, len) => self.append(d, &name(n), len),
+            Step::Put(d, n, offset, len, aside) => self.put_part(d, &name(n), offset, len, aside),
+            Step::Edit(d, n, offset, len) => self.edit(d, &name(n), offset, len),
             Step::Remove(d, n) => self.remove(d, &name(n)),
             Step::SetDeadline(d, n, when) => self.set_deadline(d, &name(n), self.at(when)),
-            Step::Exists(d, n) => {
-                let want = self.model[d].get(&name(n)).map(|e| e.deadline_ms);
+            Step::Rename(d, n, to) => self.rename(d, &name(n), &name(to)),
+            Step::Move(d, to, n) => self.move_to(d, to, &name(n)),
+            Step::Copy(d, n, to, m) => {
+                if (d, n) != (to, m) {
+                    self.copy((d, &name(n)), (to, &name(m)));
+                }
+            }
+            Step::Swap(a, b) => {
+                self.shard.swap(a, b);
+                self.model.swap(a, b);
+            }
+            Step::Touch(d, n) => {
+                let want = self.used(d, &name(n)).is_some();
+                self.count_read(want);
                 let key = name(n);
                 let key = self.key(d, &key);
+                assert_eq!(self.db(d).touch_key(key), want);
+            }
+            Step::Exists(d, n) => {
+                let entry = self.model[d].get(&name(n)).cloned();
+                let want = entry.as_ref().map(|e| e.deadline_ms);
+                let key = name(n);
+                let key = self.key(d, &key);
+                let now_ms = self.now_ms;
+                let idle = self.db(d).look_at(key).map(|item| access::idle_seconds(&item, now_ms));
+                assert_eq!(idle.is_some(), entry.is_some());
+                self.count_read(idle.is_some());
+                if let (Some(idle), Some(entry)) = (idle, entry) {
+                    let seconds = (now_ms - entry.used_ms) / 1000;
+                    assert!(seconds > 9 * 86_400 || idle.abs_diff(seconds) <= 1, "{idle} for {seconds}");
+                }
                 let mut db = self.db(d);
                 assert_eq!(db.exists(key), want.is_some());
                 assert_eq!(db.deadline_for_write(key), want);
@@ -412,13 +463,14 @@ impl World {
             match *command {
                 Short::Set(len) => {
                     if db.set_string(*key, NewValue::Raw(&value[..len]), Deadline::None).is_ok() {
-                        let entry = Entry { value: value[..len].to_vec(), deadline_ms: None };
+                        let entry = Entry { value: value[..len].to_vec(), deadline_ms: None, used_ms: self.now_ms };
                         self.created += u64::from(model.insert(key.bytes.to_vec(), entry).is_none());
                     }
                 }
                 Short::Read => {
                     let got = db.string_for_write(*key).unwrap().map(|v| matches!(v, Value::Raw(_)));
-                    assert_eq!(got, model.get(key.bytes).map(|_| true));
+                    let want = model.get_mut(key.bytes).map(|e| e.used_ms = self.now_ms);
+                    assert_eq!(got, want.map(|()| true));
                 }
                 Short::Remove => {
                     let want = model.remove(key.bytes).is_some();
@@ -478,6 +530,168 @@ impl World {
             }
             Err(DbError::TooLong) => assert!(value.len() > MAX_BYTES),
             Err(e) => self.failed(e, used, 256 << 10),
+        }
+    }
+
+    fn put_part(&mut self, d: usize, key: &[u8], offset: usize, len: usize, aside: bool) {
+        let part = self.text(len);
+        let used = self.shard.used_bytes();
+        let old = self.model[d].get(key).cloned();
+        let mut value = old.as_ref().map_or(Vec::new(), |e| e.value.clone());
+        value.resize(value.len().max(offset + len), 0);
+        value[offset..offset + len].copy_from_slice(&part);
+        let placed = self.key(d, key);
+        let mut db = self.shard.db(d, self.now_ms);
+        let done = if aside && value.len() > value_inline_max(key.len()) {
+            // As a task does it, in two pieces.
+            db.patch_new(placed).and_then(|patched| {
+                let (first, second) = part.split_at(len / 2);
+                let done = db
+                    .patch(placed, patched, offset, first)
+                    .and_then(|()| db.patch(placed, patched, offset + first.len(), second));
+                if done.is_err() {
+                    db.blob_drop(placed, patched);
+                }
+                done.and_then(|()| db.set_string(placed, NewValue::Blob(patched), Deadline::Keep)).map(|()| value.len())
+            })
+        } else {
+            db.set_range(placed, offset, &part)
+        };
+        match done {
+            Ok(len) => {
+                assert_eq!(len, value.len());
+                self.created += u64::from(old.is_none());
+                self.put(d, key.to_vec(), value, old.and_then(|e| e.deadline_ms));
+            }
+            // A last extent that was made larger stays so, and may be a copy of a shared one.
+            Err(e) => self.failed(e, used, 512 << 10),
+        }
+    }
+
+    fn edit(&mut self, d: usize, key: &[u8], offset: usize, len: usize) {
+        let new = self.text(len);
+        let old = self.model[d].get(key).cloned();
+        let mut value = old.as_ref().map_or(Vec::new(), |e| e.value.clone());
+        let grows = old.is_none() || value.len() < offset + len;
+        value.resize(value.len().max(offset + len), 0);
+        let before = value.clone();
+        value[offset..offset + len].copy_from_slice(&new);
+        let deadline_ms = old.as_ref().and_then(|e| e.deadline_ms);
+        let placed = self.key(d, key);
+        let mut seen = Vec::new();
+        let edited = self.db(d).edit_string(placed, offset, len, |bytes| {
+            seen.extend_from_slice(bytes);
+            bytes.copy_from_slice(&new);
+        });
+        match edited {
+            Ok(edited) => {
+                assert_eq!(seen, before[offset..offset + len]);
+                assert_eq!((edited.grew, edited.changed), (grows, before != value));
+                self.created += u64::from(old.is_none());
+                self.put(d, key.to_vec(), value, deadline_ms);
+                let mut part = [0; 20];
+                let placed = self.key(d, key);
+                let mut db = self.db(d);
+                let n = db.read_part(placed, offset, &mut part).unwrap();
+                let snapshot = db.snapshot(placed).unwrap().expect("it is there");
+                let want = &self.model[d][key].value;
+                assert!(part[..n] == want[offset..want.len().min(offset + part.len())]);
+                assert!(
+                    snapshot.len() == want.len() && !snapshot.is_empty() && snapshot.piece(want.len(), 9).is_empty()
+                );
+                let mut at = 0;
+                while at < want.len() {
+                    let piece = snapshot.piece(at, 100_000);
+                    assert!(!piece.is_empty() && want[at..].starts_with(piece));
+                    at += piece.len();
+                }
+                (0..2).for_each(|_| self.count_read(true));
+            }
+            Err(e) => {
+                assert_eq!(e, DbError::OutOfMemory);
+                // It may have grown before the copy failed of what a reader sees.
+                if let Some(now) = self.read(d, key, false) {
+                    assert!(old.as_ref().is_some_and(|e| e.value == now) || now == before);
+                    self.created += u64::from(old.is_none());
+                    self.put(d, key.to_vec(), now, deadline_ms);
+                } else {
+                    assert!(old.is_none());
+                }
+            }
+        }
+    }
+
+    /// The entry of a key that is used now.
+    fn used(&mut self, d: usize, key: &[u8]) -> Option<Entry> {
+        let now_ms = self.now_ms;
+        let entry = self.model[d].get_mut(key)?;
+        entry.used_ms = now_ms;
+        Some(entry.clone())
+    }
+
+    fn rename(&mut self, d: usize, from: &[u8], to: &[u8]) {
+        let used = self.shard.used_bytes();
+        let keys = (self.key(d, from), self.key(d, to));
+        match self.db(d).rename(keys.0, keys.1) {
+            Ok(found) => {
+                let entry = self.used(d, from);
+                assert_eq!(found, entry.is_some());
+                if let Some(entry) = entry.filter(|_| from != to) {
+                    self.model[d].remove(from);
+                    self.deleted += u64::from(self.model[d].insert(to.to_vec(), entry).is_some());
+                }
+            }
+            Err(e) => self.failed(e, used, 0),
+        }
+    }
+
+    fn move_to(&mut self, d: usize, to: usize, key: &[u8]) {
+        let used = self.shard.used_bytes();
+        let placed = self.key(d, key);
+        let entry = self.used(d, key);
+        match self.db(d).move_to(placed, to) {
+            Ok(moved) => {
+                let want = match (&entry, self.model[to].contains_key(key)) {
+                    (None, _) => transfer::Moved::Missing,
+                    (_, true) => transfer::Moved::Occupied,
+                    _ => transfer::Moved::Done,
+                };
+                assert_eq!(moved, want);
+                if let (Some(entry), transfer::Moved::Done) = (entry, moved) {
+                    self.model[d].remove(key);
+                    self.model[to].insert(key.to_vec(), entry);
+                }
+            }
+            Err(e) => self.failed(e, used, 0),
+        }
+    }
+
+    fn copy(&mut self, (d, from): (usize, &[u8]), (to, key): (usize, &[u8])) {
+        let placed = self.key(d, from);
+        let copied = self.db(d).copied(placed);
+        let entry = self.used(d, from);
+        self.count_read(entry.is_some());
+        let (Some(copied), Some(entry)) = (copied, entry) else { return };
+        assert_eq!(copied.deadline_ms, entry.deadline_ms);
+        let used = self.shard.used_bytes();
+        let mut blob = None;
+        if let transfer::Content::Blob(whole) = &copied.content {
+            let made = self.shard.blob_new(whole.len()).and_then(|id| {
+                let all = (0..whole.segments()).try_for_each(|i| self.shard.blob_append(id, whole.segment(i)));
+                all.map(|()| id).inspect_err(|_| self.shard.blob_release(id))
+            });
+            match made {
+                Ok(id) => blob = Some(id),
+                Err(e) => return self.failed(e, used, 0),
+            }
+        }
+        let placed = self.key(to, key);
+        match self.db(to).put_copied(placed, &copied, blob) {
+            Ok(()) => {
+                self.created += u64::from(!self.model[to].contains_key(key));
+                self.put(to, key.to_vec(), entry.value, entry.deadline_ms);
+            }
+            Err(e) => self.failed(e, used, 0),
         }
     }
 
@@ -649,7 +863,7 @@ fn without_any_memory_everything_stays_as_it_is() {
                     world.set(2, format!("spare:{spare}").as_bytes(), &content, When::None);
                 }
             }
-            let mut refused = [0; 5];
+            let mut refused = [0; 8];
             for n in names {
                 let mut tried = |i: usize, world: &mut World, operation: &dyn Fn(&mut World)| {
                     let before = world.refused;
@@ -672,8 +886,13 @@ fn without_any_memory_everything_stays_as_it_is() {
                     tried(3, &mut world, &|w| w.set_deadline(0, &name(n), at_ms));
                 }
                 tried(4, &mut world, &|w| w.set(1, &name(n), &contents[1], When::In(100)));
+                tried(5, &mut world, &|w| w.rename(0, &name(n), &name(n + 10)));
+                world.rename(0, &name(n + 10), &name(n));
+                tried(6, &mut world, &|w| w.move_to(0, 1, &name(n)));
+                world.move_to(1, 0, &name(n));
+                tried(7, &mut world, &|w| w.copy((0, &name(n)), (1, &name(n + 10))));
             }
-            assert!(refused[0] > 0 && refused[1] > 0 && refused[4] > 0, "refused {refused:?}");
+            assert!([0, 1, 4, 5, 7].iter().all(|&i| refused[i] > 0), "refused {refused:?}");
             world.finish();
         }
     }

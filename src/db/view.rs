@@ -2,7 +2,8 @@
 #![allow(unsafe_code)]
 
 use super::item::{self, Expiry, Item, Key, NewKey, NewValue, Type};
-use super::{DbError, ItemHash, Shard, item_at};
+use super::locks::Locks;
+use super::{DbError, ItemHash, Shard, access, item_at};
 use crate::table::{Home, Slot, Table};
 use dolmen_slab::{Handle, Kind, Slab};
 
@@ -11,9 +12,13 @@ pub struct Db<'a> {
     pub(super) shard: &'a mut Shard,
     pub(super) index: usize,
     /// Unix time of the command.
-    now_ms: u64,
-    /// The table's when this view was made: the sites of its keys are good while it stays so.
-    epoch: u64,
+    pub(super) now_ms: u64,
+    /// The same on the access clock.
+    pub(super) tick: u32,
+    /// The table's when the sites of its keys were made: they are good while it stays so.
+    pub(super) epoch: u64,
+    /// What is locked of a shared keyspace, see `locks`; `None` with one worker.
+    pub(super) locks: Option<&'a mut Locks>,
 }
 
 /// What becomes of the deadline when a value is written.
@@ -40,7 +45,16 @@ impl<'a> Db<'a> {
         assert!(index < shard.databases.len(), "SELECT checks the index");
         shard.databases_used = shard.databases_used.max(index + 1);
         let epoch = shard.databases[index].table.epoch();
-        Db { shard, index, now_ms, epoch }
+        Db { shard, index, now_ms, tick: access::tick(now_ms), epoch, locks: None }
+    }
+
+    /// An epoch that no table has.
+    pub(super) const NOT_LOCATED: u64 = u64::MAX;
+
+    /// Has keys that were located when the table's epoch was `epoch` looked up at their sites, if that is still so.
+    #[inline(always)]
+    pub fn located_at(&mut self, epoch: u64) {
+        self.epoch = epoch;
     }
 
     #[inline(always)]
@@ -52,13 +66,46 @@ impl<'a> Db<'a> {
     #[inline(always)]
     #[must_use]
     pub fn key<'k>(&self, bytes: &'k [u8]) -> Key<'k> {
-        self.shard.key(bytes)
+        match &self.locks {
+            None => self.shard.key(bytes),
+            Some(locks) => locks.keyspace().key(bytes),
+        }
     }
 
     #[inline(always)]
     #[must_use]
     pub fn slab(&self) -> &Slab {
         &self.shard.slab
+    }
+
+    /// Becomes the view of another database, whose sites are good as long as its table has that epoch.
+    pub(super) fn look_at_database(&mut self, index: usize, epoch: u64) {
+        let databases = self.databases();
+        assert!(index < databases, "callers check the index");
+        self.index = index;
+        self.epoch = epoch;
+        if !self.shard.databases.is_empty() {
+            self.shard.databases_used = self.shard.databases_used.max(index + 1);
+        }
+    }
+
+    /// Swaps two databases in every shard.
+    pub fn swap_databases(&mut self, a: usize, b: usize) {
+        self.each_shard(|shard| shard.swap(a, b));
+    }
+
+    /// A hint that `hash` will be looked up soon: brings its bucket. Only for keys of the command, whose shards are locked.
+    #[inline(always)]
+    pub fn prefetch(&mut self, hash: u64) {
+        self.enter(hash);
+        self.shard.prefetch(self.index, hash);
+    }
+
+    /// A hint that `hash` will be looked up next: brings the items that may be meant.
+    #[inline(always)]
+    pub fn prefetch_items(&mut self, hash: u64) {
+        self.enter(hash);
+        self.shard.prefetch_items(self.index, hash);
     }
 
     pub fn shard(&mut self) -> &mut Shard {
@@ -83,6 +130,7 @@ impl<'a> Db<'a> {
     /// Finds a key that is alive; one whose deadline has passed is deleted on the way.
     #[inline(always)]
     pub(super) fn find(&mut self, key: Key<'_>) -> Option<Found> {
+        self.enter(key.hash);
         let slab = &self.shard.slab;
         let table = &self.shard.databases[self.index].table;
         let home = if !key.site.is_none() && table.epoch() == self.epoch {
@@ -169,7 +217,7 @@ impl<'a> Db<'a> {
 
     #[cold]
     #[inline(never)]
-    fn key_blob(&mut self, key: Key<'_>) -> Result<dolmen_slab::BlobId, DbError> {
+    pub(super) fn key_blob(&mut self, key: Key<'_>) -> Result<dolmen_slab::BlobId, DbError> {
         let slab = &mut self.shard.slab;
         let id = slab.blob_new(key.bytes.len())?;
         if let Err(e) = slab.blob_append(id, key.bytes) {
@@ -212,7 +260,7 @@ impl<'a> Db<'a> {
         };
         let Shard { slab, databases, seed, .. } = &mut *self.shard;
         // SAFETY: the chunk was allocated for exactly these parts and nobody reads it yet; key and value come from outside of it.
-        unsafe { item::write(slab, h, 0, key, value, expiry) };
+        unsafe { item::write(slab, h, self.tick, key, value, expiry) };
         let database = &mut databases[self.index];
         database.table.insert(slab, &ItemHash { seed: *seed }, hash, h)?;
         database.expires += u64::from(expiry.is_some());
@@ -306,53 +354,132 @@ impl<'a> Db<'a> {
     /// [`DbError::OutOfMemory`]; nothing has changed then.
     pub fn set_deadline(&mut self, key: Key<'_>, deadline_ms: Option<u64>) -> Result<bool, DbError> {
         match self.find(key) {
-            Some(found) => self.set_deadline_found(key.hash, found, deadline_ms).map(|()| true),
+            Some(found) => {
+                self.touch(found);
+                self.set_deadline_found(key.hash, found, deadline_ms).map(|()| true)
+            }
             None => Ok(false),
         }
     }
 
     /// Keys of this database, including those whose deadline has passed but that were not reached yet.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.shard.databases[self.index].len()
-    }
-
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
+    #[expect(clippy::len_without_is_empty, reason = "it may have to lock shards, so emptiness is as dear")]
+    pub fn len(&mut self) -> usize {
+        let (index, mut len) = (self.index, 0);
+        self.each_shard(|shard| len += shard.databases[index].len());
+        len
     }
 
     /// One step of a walk over all keys (see `Table::scan` for what it guarantees): appends the keys that are alive to `visit`.
     /// Returns the next cursor; 0: the walk is over.
-    pub fn scan(&self, cursor: u64, mut visit: impl FnMut(&Slab, Item<'_>)) -> u64 {
+    ///
+    /// ```text
+    /// cursor  63        32 31                          0
+    ///        | shard      | position in its table       |
+    /// ```
+    pub fn scan(&mut self, cursor: u64, mut visit: impl FnMut(&Slab, Item<'_>)) -> u64 {
+        let (shard, position) = (cursor >> 32, cursor & u64::from(u32::MAX));
+        let Some(index) = usize::try_from(shard).ok().filter(|index| *index < self.shard_count()) else { return 0 };
+        self.enter_shard(index);
+        let now_ms = self.now_ms;
         let Shard { slab, databases, seed, .. } = &*self.shard;
-        databases[self.index].table.scan(slab, &ItemHash { seed: *seed }, cursor, |h| {
+        let next = databases[self.index].table.scan(slab, &ItemHash { seed: *seed }, position, |h| {
             let item = item_at(slab, h);
-            if item.deadline_ms() > self.now_ms {
+            if item.deadline_ms() > now_ms {
                 visit(slab, item);
             }
-        })
+        });
+        match next {
+            0 if index + 1 < self.shard_count() => (shard + 1) << 32,
+            0 => 0,
+            next => shard << 32 | next,
+        }
     }
 
     /// The name of a key picked uniformly from those alive.
     pub fn random_key(&mut self, mut next_u64: impl FnMut() -> u64) -> Option<Vec<u8>> {
         // With very many expired keys about, take an expired one rather than search for ever, as Redis does.
         for attempt in 0..100 {
+            if !self.enter_by_chance(&mut next_u64) {
+                return None;
+            }
             let Shard { slab, databases, .. } = &*self.shard;
-            let item = item_at(slab, databases[self.index].table.random(slab, &mut next_u64)?);
+            // Between two looks the shard may have been emptied by others.
+            let Some(handle) = databases[self.index].table.random(slab, &mut next_u64) else { continue };
+            let item = item_at(slab, handle);
             let mut name = Vec::new();
             item.append_key(slab, &mut name);
             if item.deadline_ms() > self.now_ms || attempt == 99 {
                 return Some(name);
             }
-            self.find(self.key(&name));
+            let key = self.key(&name);
+            self.find(key);
         }
         None
     }
 
+    /// Makes a shard the current one with the chance of its share of the keys; false: there are none.
+    fn enter_by_chance(&mut self, next_u64: &mut impl FnMut() -> u64) -> bool {
+        let keys = self.len();
+        if self.shard_count() == 1 {
+            return keys > 0;
+        }
+        let index = self.index;
+        #[expect(clippy::cast_possible_truncation, reason = "below the number of keys")]
+        let pick = ((u128::from(next_u64()) * keys as u128) >> 64) as usize;
+        let (mut before, mut picked) = (0, None);
+        for shard in 0..self.shard_count() {
+            self.enter_shard(shard);
+            before += self.shard.databases[index].len();
+            if before > pick {
+                picked = Some(shard);
+                break;
+            }
+        }
+        picked.is_some()
+    }
+
     /// Empties this database; the memory is given back later, in slices. Returns how many keys there were.
     pub fn flush(&mut self) -> usize {
-        self.shard.detach(self.index)
+        let (index, mut keys) = (self.index, 0);
+        self.each_shard(|shard| keys += shard.detach(index));
+        keys
+    }
+
+    /// The same for all databases.
+    pub fn flush_all(&mut self) -> usize {
+        let mut keys = 0;
+        self.each_shard(|shard| keys += shard.flush_all());
+        keys
+    }
+
+    /// A mark that `is_drained` will answer when everything flushed so far has been given back.
+    pub fn flush_marks(&mut self) -> Vec<u64> {
+        let mut marks = Vec::with_capacity(self.shard_count());
+        self.each_shard(|shard| marks.push(shard.flush_mark()));
+        marks
+    }
+
+    pub fn is_drained(&mut self, marks: &[u64]) -> bool {
+        let (mut marks, mut drained) = (marks.iter(), true);
+        self.each_shard(|shard| drained &= marks.next().is_none_or(|mark| shard.is_drained(*mark)));
+        drained
+    }
+
+    /// Gives up a blob that became no value of the key with this hash.
+    pub fn blob_release(&mut self, hash: u64, id: dolmen_slab::BlobId) {
+        self.enter(hash);
+        self.shard.blob_release(id);
+    }
+
+    /// Would both keys lie in one shard? Then a blob may pass from one to the other.
+    #[must_use]
+    pub fn same_shard(&self, a: Key<'_>, b: Key<'_>) -> bool {
+        #[cfg(test)]
+        if self.shard.apart {
+            return false;
+        }
+        self.locks.as_ref().is_none_or(|locks| locks.keyspace().index(a.hash) == locks.keyspace().index(b.hash))
     }
 }
 

@@ -2,22 +2,23 @@
 //! Reads of a command only its row. Knows nothing of bytes on the wire or of sockets.
 mod pipeline;
 
-pub use pipeline::{End, Request, apply_effects};
+pub use pipeline::{Batch, End, Request, Share, apply_effects};
 
 use crate::base::clock::Clock;
 use crate::base::out::Out;
 use crate::base::rng::Rng;
 use crate::cmd::client::Clients;
 use crate::cmd::ctx::{Asks, Budget, Ctx, Exec, Facts, NOBODY, Stats, Task};
+use crate::cmd::fleet::{Fleet, Local};
 use crate::cmd::spec::Commands;
 use crate::config::Config;
-use crate::db::Shard;
+use crate::db::{Access, Alone};
 use crate::proto::reply::Reply;
 use crate::table::Site;
 
 /// Everything that commands work on.
-pub struct Engine {
-    pub shard: Shard,
+pub struct Engine<A = Alone> {
+    pub keyspace: A,
     pub config: Config,
     pub stats: Stats,
     pub clients: Clients,
@@ -26,17 +27,27 @@ pub struct Engine {
     pub rng: Rng,
     pub asks: Asks,
     pub facts: Facts,
+    pub fleet: Fleet,
 }
 
-impl Engine {
-    /// An engine of an empty keyspace.
+impl Engine<Alone> {
+    /// An engine of an empty keyspace that it has for itself.
     ///
     /// # Errors
     /// If the address space for the data cannot be reserved.
     pub fn new(config: Config, clock: Clock, seed: u64, memory: dolmen_slab::Config) -> std::io::Result<Engine> {
         let mut rng = Rng::seeded(seed);
-        Ok(Engine {
-            shard: Shard::new(config.databases as usize, rng.next_u64(), memory)?,
+        let keyspace = Alone::new(config.databases as usize, rng.next_u64(), &memory)?;
+        Ok(Engine::over(keyspace, config, clock, rng))
+    }
+}
+
+impl<A: Access> Engine<A> {
+    /// An engine over a keyspace, or its way to one that it shares.
+    #[must_use]
+    pub fn over(keyspace: A, config: Config, clock: Clock, rng: Rng) -> Engine<A> {
+        Engine {
+            keyspace,
             config,
             stats: Stats::default(),
             clients: Clients::default(),
@@ -44,14 +55,27 @@ impl Engine {
             rng,
             asks: Asks::default(),
             facts: Facts { start_unix_ms: clock.unix_ms(), ..Facts::default() },
+            fleet: Fleet::alone(),
             clock,
-        })
+        }
     }
 
-    /// All memory that the server accounts for, in bytes.
-    #[must_use]
-    pub fn used_bytes(&self) -> u64 {
-        crate::cmd::ctx::used_bytes(&self.shard, &self.stats)
+    /// All memory that the server accounts for, in bytes, with what the other workers hold for clients.
+    pub fn used_bytes(&mut self) -> u64 {
+        let mut data_bytes = 0;
+        self.keyspace.each_shard(|shard| data_bytes += shard.used_bytes());
+        data_bytes + self.fleet.total(&self.stats).held_bytes()
+    }
+
+    /// What an errand of another worker may touch.
+    pub fn local(&mut self) -> Local<'_> {
+        Local {
+            clients: &mut self.clients,
+            config: &mut self.config,
+            stats: &mut self.stats,
+            asks: &mut self.asks,
+            clock: &self.clock,
+        }
     }
 
     /// A slice of a task whose client has gone. True: it is done.
@@ -75,7 +99,7 @@ impl Engine {
     #[inline(always)]
     fn ctx_of<'a>(&'a mut self, me: u32, database: usize, resp3: bool, out: &'a mut Out) -> Ctx<'a> {
         Ctx {
-            db: self.shard.db(database, self.clock.unix_ms()),
+            db: self.keyspace.db(database, self.clock.unix_ms()),
             reply: Reply::new(out, resp3),
             clients: &mut self.clients,
             me,
@@ -83,6 +107,7 @@ impl Engine {
             stats: &mut self.stats,
             asks: &mut self.asks,
             facts: &self.facts,
+            fleet: &self.fleet,
             commands: &self.commands,
             clock: &self.clock,
             rng: &mut self.rng,

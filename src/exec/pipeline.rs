@@ -1,24 +1,25 @@
-//! One batch of requests of one client.
+//! A batch of requests: of one client, or of several, one after the other.
 //!
 //! ```text
 //! while parsing   hash of the first key → its site, whose bucket is fetched
 //! then            items of the first dozen → prefetch (the buckets have arrived meanwhile)
-//! every dozen     items of the next dozen → prefetch
+//! every dozen     items of the next dozen → prefetch, whosever they are
 //! each            checks → run → effects
 //! ```
-//! Prefetches are hints. A command's lookup begins at its request's site as long as no segment of the table was rewritten since the batch
-//! began (`Table::epoch`), and anew otherwise.
+//! Prefetches are hints. A command's lookup begins at its request's site as long as no segment of the table was rewritten since the client's
+//! requests were parsed (`Table::epoch`), and anew otherwise.
 
 use super::Engine;
 use crate::base::out::Out;
 use crate::cmd::client::gate;
 use crate::cmd::ctx::{Args, Ctx, Exec, Outcome, Task};
 use crate::cmd::many::{OUT_HIGH_BYTES, SLICED_MIN_ARGS};
-use crate::cmd::spec::{Command, Flags};
-use crate::db::{Key, Locator};
+use crate::cmd::spec::{Command, Flags, Located, Locking};
+use crate::db::{Access, Fetch, Key, Locate};
 use crate::proto::carry::Carry;
 use crate::proto::errors;
 use crate::table::Site;
+use std::ops::Range;
 
 /// Requests whose items are fetched together.
 const AHEAD: usize = 12;
@@ -55,7 +56,50 @@ impl Request {
     }
 }
 
-/// How far a batch came.
+/// Parsed requests in the order in which they run. Those of one client stand together.
+pub struct Batch<'b> {
+    requests: &'b [Request],
+    args: &'b [&'b [u8]],
+    /// The items of so many requests were fetched.
+    fetched: usize,
+}
+
+/// The requests of one client in a batch.
+pub struct Share {
+    pub requests: Range<usize>,
+    /// The epoch of the client's table when the requests were parsed ([`Locator::epoch`]).
+    pub epoch: u64,
+}
+
+impl<'b> Batch<'b> {
+    #[inline]
+    #[must_use]
+    pub fn new(requests: &'b [Request], args: &'b [&'b [u8]]) -> Batch<'b> {
+        // A request by itself has nothing to do meanwhile.
+        Batch { requests, args, fetched: usize::from(requests.len() == 1) }
+    }
+
+    /// The requests of a share.
+    #[inline]
+    #[must_use]
+    pub fn share(&self, share: &Share) -> &'b [Request] {
+        &self.requests[share.requests.clone()]
+    }
+
+    /// Has the items of all requests before `until` fetched.
+    #[inline(always)]
+    fn fetch(&mut self, until: usize, memory: impl Fetch) {
+        let until = until.min(self.requests.len());
+        if self.fetched < until {
+            for request in &self.requests[self.fetched..until] {
+                memory.prefetch_items_at(request.site, request.hash);
+            }
+            self.fetched = until;
+        }
+    }
+}
+
+/// How far a client's share of a batch came.
 pub enum End {
     /// All requests are answered.
     All,
@@ -72,13 +116,13 @@ pub enum End {
 /// A reason to look twice, beside those of `client::gate`.
 const HOLDS: u8 = 128;
 
-impl Engine {
+impl<A: Access> Engine<A> {
     /// A request of the command `row`; has the bucket of its first key fetched.
     #[inline(always)]
     #[must_use]
     pub fn request(
         &self,
-        locator: Locator<'_>,
+        locator: impl Locate,
         row: Option<&'static Command<Exec>>,
         args: &[&[u8]],
         at: usize,
@@ -95,49 +139,57 @@ impl Engine {
                 }
             } else if !row.subcommands.is_empty() {
                 request.row = self.commands.resolve(args);
+                let key_at = request.row.map_or(0, |subcommand| subcommand.first_key);
+                if let Some(key) = args.get(key_at).filter(|_| key_at > 0) {
+                    let key = locator.key_outlined(key);
+                    request.hash = key.hash;
+                    request.site = key.site;
+                }
             }
         }
         request
     }
 
-    /// Runs requests in order, until one of them ends the batch.
-    pub fn run(&mut self, me: u32, requests: &[Request], args: &[&[u8]], out: &mut Out) -> End {
-        let mut gate = self.clients.get(me).gate;
-        if !self.shard.holds.is_idle() {
+    /// Runs the requests of client `me` in order, until one of them ends the share.
+    pub fn run(&mut self, me: u32, batch: &mut Batch<'_>, share: &Share, out: &mut Out) -> End {
+        let requests = batch.share(share);
+        let client = self.clients.get_mut(me);
+        if let Some(row) = requests.last().and_then(|r| r.row) {
+            client.last_command = &row.name;
+        }
+        let (mut gate, database, resp3) = (client.gate, client.database as usize, client.resp3);
+        if !A::SHARED && self.keyspace.is_holding() {
             gate |= HOLDS;
         }
         self.stats.commands += requests.len() as u64;
-        let mut ctx = self.ctx(me, out);
-        let database = ctx.db.index();
-        let fetch = |ctx: &Ctx<'_>, dozen: &[Request]| {
-            let locator = ctx.db.shard_ref().locator(database);
-            for request in dozen {
-                locator.prefetch_items(request.site, request.hash);
+        let mut ctx = self.ctx_of(me, database, resp3, out);
+        ctx.db.located_at(share.epoch);
+        let mut begun = 0;
+        while begun < requests.len() {
+            let dozen = &requests[begun..requests.len().min(begun + AHEAD)];
+            batch.fetch(share.requests.start + begun + 2 * AHEAD, A::fetch(&ctx.db));
+            if A::SHARED {
+                ctx.db.unlock();
             }
-        };
-        if requests.len() > 1 {
-            fetch(&ctx, &requests[..AHEAD.min(requests.len())]);
-        }
-        let mut behind = requests;
-        while !behind.is_empty() {
-            let (dozen, rest) = behind.split_at(AHEAD.min(behind.len()));
-            let before = requests.len() - behind.len();
-            fetch(&ctx, &rest[..AHEAD.min(rest.len())]);
             // Seldom is often enough: what a dozen requests can add is bounded.
-            if before > 0 && ctx.out().queued() > OUT_HIGH_BYTES {
-                return End::Full(before - 1);
+            if begun > 0 && ctx.out().queued() > OUT_HIGH_BYTES {
+                return End::Full(begun - 1);
             }
             for (i, request) in dozen.iter().enumerate() {
-                let argv = &args[request.args as usize..][..request.argc as usize];
+                let argv = &batch.args[request.args as usize..][..request.argc as usize];
                 let Some(row) = request.row.filter(|row| row.takes(argv.len())) else {
                     refuse(&mut ctx, request.row, argv);
                     continue;
                 };
-                if gate != 0 {
-                    match look_twice(&mut ctx, row, argv, gate) {
+                if A::SHARED {
+                    lock(&mut ctx, row, argv, request.hash);
+                }
+                let reasons = if A::SHARED && ctx.db.is_holding() { gate | HOLDS } else { gate };
+                if reasons != 0 {
+                    match look_twice(&mut ctx, row, argv, reasons) {
                         Verdict::Run => {}
                         Verdict::Refused => continue,
-                        Verdict::Wait => return End::Held(before + i),
+                        Verdict::Wait => return End::Held(begun + i),
                     }
                 }
                 ctx.hash = request.hash;
@@ -145,13 +197,10 @@ impl Engine {
                 let outcome = (row.run.run)(&mut ctx, argv);
                 apply_effects(&mut ctx);
                 if outcome != Outcome::Done {
-                    return broken_off(&mut ctx, row, outcome, before + i);
+                    return broken_off(&mut ctx, row, outcome, begun + i);
                 }
             }
-            behind = rest;
-        }
-        if let Some(row) = requests.last().and_then(|r| r.row) {
-            ctx.client().last_command = &row.name;
+            begun += dozen.len();
         }
         End::All
     }
@@ -170,7 +219,7 @@ impl Engine {
         let row = carry.arg(0).and_then(|name| self.commands.find(name));
         let argc = carry.arg_counts().0;
         if let Some(row) = row
-            && let Some(sliced) = &row.run.sliced
+            && (row.run.sliced.is_some() || row.run.whole.is_some())
             && argc > SLICED_MIN_ARGS
             && row.takes(argc)
             && self.clients.get(me).gate == 0
@@ -178,7 +227,12 @@ impl Engine {
             self.stats.commands += 1;
             let mut ctx = self.ctx(me, out);
             ctx.client().last_command = &row.name;
-            crate::cmd::many::suspend(&mut ctx, std::mem::take(carry), sliced);
+            let request = std::mem::take(carry);
+            match (row.run.sliced, row.run.whole) {
+                (Some(sliced), _) => crate::cmd::many::suspend(&mut ctx, request, sliced),
+                (None, Some(suspend)) => suspend(&mut ctx, request),
+                (None, None) => unreachable!("one of them was there"),
+            };
             return match ctx.task.take() {
                 Some(task) => {
                     ctx.stats.suspended += 1;
@@ -193,9 +247,11 @@ impl Engine {
             return End::All;
         }
         let database = self.clients.get(me).database as usize;
-        let request = self.request(self.shard.locator(database), self.commands.find(args[0]), &args, 0, 0);
+        let locator = self.keyspace.locator(database);
+        let share = Share { requests: 0..1, epoch: locator.epoch() };
+        let request = self.request(locator, self.commands.find(args[0]), &args, 0, 0);
         let Some(blob) = blob else {
-            return self.run(me, &[request], &args, out);
+            return self.run(me, &mut Batch::new(&[request], &args), &share, out);
         };
         self.run_with_blob(me, request, &args, blob, out)
     }
@@ -209,7 +265,7 @@ impl Engine {
         out: &mut Out,
     ) -> End {
         let mut gate = self.clients.get(me).gate;
-        if !self.shard.holds.is_idle() {
+        if !A::SHARED && self.keyspace.is_holding() {
             gate |= HOLDS;
         }
         self.stats.commands += 1;
@@ -222,22 +278,29 @@ impl Engine {
                 refuse(&mut ctx, request.row, args);
                 End::All
             }
-            Some(row) => match if gate == 0 { Verdict::Run } else { look_twice(&mut ctx, row, args, gate) } {
-                Verdict::Run => {
-                    (row.run.run)(&mut ctx, args);
-                    apply_effects(&mut ctx);
-                    ctx.client().last_command = &row.name;
-                    End::All
+            Some(row) => {
+                if A::SHARED {
+                    lock(&mut ctx, row, args, request.hash);
                 }
-                Verdict::Refused => End::All,
-                Verdict::Wait => {
-                    ctx.blob = None;
-                    return End::Held(0);
+                let reasons = if A::SHARED && ctx.db.is_holding() { gate | HOLDS } else { gate };
+                match if reasons == 0 { Verdict::Run } else { look_twice(&mut ctx, row, args, reasons) } {
+                    Verdict::Run => {
+                        let outcome = (row.run.run)(&mut ctx, args);
+                        apply_effects(&mut ctx);
+                        ctx.client().last_command = &row.name;
+                        if outcome == Outcome::Done { End::All } else { broken_off(&mut ctx, row, outcome, 0) }
+                    }
+                    Verdict::Refused => End::All,
+                    Verdict::Wait => {
+                        ctx.blob = None;
+                        return End::Held(0);
+                    }
                 }
-            },
+            }
         };
         if let Some(unused) = ctx.blob.take() {
-            ctx.db.shard().blob_release(unused);
+            ctx.db.lock_none();
+            ctx.db.blob_release(request.hash, unused);
         }
         end
     }
@@ -305,15 +368,42 @@ fn look_twice(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, re
 /// Does a command name a key that a sliced command of another client holds?
 fn must_wait(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>) -> bool {
     let writes = row.flags.contains(Flags::WRITE);
-    let database = ctx.db.index();
-    if row.keys.first() == 0 {
+    if row.locking == Locking::None || row.locking == Locking::All {
         let touches = writes || row.flags.contains(Flags::READONLY);
-        return touches && ctx.db.shard().holds.blocks_unnamed(writes);
+        return touches && ctx.db.is_anything_held(writes);
     }
-    row.keys.positions(args.len()).any(|i| {
-        let hash = ctx.key(args[i]).hash;
-        ctx.db.shard().holds.blocks(database, hash, writes)
+    keys_of(row, args).any(|key| {
+        let hash = ctx.key(key).hash;
+        ctx.db.is_held(hash, writes)
     })
+}
+
+/// The keys that the arguments of a command name.
+fn keys_of<'k>(row: &'static Command<Exec>, args: Args<'k>) -> impl Iterator<Item = &'k [u8]> {
+    let positions = |spec: &crate::cmd::spec::KeySpec| match spec.locate(args) {
+        Located::At { first, last, step } => (first..last + 1).step_by(step),
+        // It names no key here, or is refused for its form.
+        Located::Absent | Located::Invalid => (0..0).step_by(1),
+    };
+    row.key_specs.iter().flat_map(positions).map(|at| args[at])
+}
+
+/// Locks the shards that a command needs as a whole.
+#[inline(always)]
+fn lock(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, hash: u64) {
+    match row.locking {
+        Locking::One => ctx.db.lock_key(hash),
+        _ => lock_otherwise(ctx, row, args),
+    }
+}
+
+#[inline(never)]
+fn lock_otherwise(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>) {
+    match row.locking {
+        Locking::None => ctx.db.lock_none(),
+        Locking::All => ctx.db.lock_all(),
+        Locking::One | Locking::Many => ctx.db.lock_keys(keys_of(row, args)),
+    }
 }
 
 /// Answers a request that cannot run: no such command, or not this number of arguments. As in Redis that comes before NOAUTH.

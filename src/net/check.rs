@@ -1,8 +1,8 @@
 //! The contract of the seam as middleware: it stands between a backend and its handler, watches both, and panics when one breaks the
 //! order of events that the documentation of [`super`] promises. The simulation always has it on; tests put it around other backends.
-use super::{Backend, ConnId, Flow, Handler, Peer, Why};
+use super::{Answers, Backend, ConnId, Flow, Handler, Input, Peer, Seat, Why};
 use crate::base::out::Out;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::time::Duration;
 
@@ -42,6 +42,9 @@ impl<B: Backend> Backend for Checked<B> {
     fn close(&mut self, conn: ConnId, flow: Flow) {
         self.contract.close(conn, flow);
         self.inner.close(conn, flow);
+    }
+    fn join(&mut self, seat: Seat) {
+        self.inner.join(seat);
     }
     fn stop_listening(&mut self) {
         self.inner.stop_listening();
@@ -118,6 +121,18 @@ impl Contract {
         assert!(bytes > 0, "data of {conn:?} without bytes");
         assert!(!state.sink, "data of {conn:?} beside its sink");
         assert!(queued <= high, "{conn:?} is read with {queued} bytes queued");
+    }
+
+    fn batch(&self, inputs: &[Input], bytes: usize) {
+        assert!(inputs.len() > 1, "a batch of {} inputs", inputs.len());
+        let mut seen = HashSet::new();
+        let mut at = 0;
+        for input in inputs {
+            assert!(seen.insert(input.conn), "{:?} stands twice in a batch", input.conn);
+            assert!(at <= input.start && input.start < input.end, "the inputs of a batch overlap, or one is empty");
+            at = input.end;
+        }
+        assert!(at as usize <= bytes, "a batch has less bytes than it says");
     }
 
     fn sink(&mut self, conn: ConnId, bytes: usize) {
@@ -202,6 +217,12 @@ impl<H: Handler> Handler for Guard<'_, H> {
         self.contract.obey(conn, flow);
         flow
     }
+    fn batch(&mut self, inputs: &[Input], bytes: &[u8], answers: &mut impl Answers) {
+        self.contract.batch(inputs, bytes.len());
+        let mut answers = GuardedAnswers { answers, contract: self.contract, inputs: inputs.iter() };
+        self.handler.batch(inputs, bytes, &mut answers);
+        assert_eq!(answers.inputs.len(), 0, "the handler left inputs of a batch without an answer");
+    }
     fn sink(&mut self, conn: ConnId) -> &mut [u8] {
         let sink = self.handler.sink(conn);
         self.contract.sink(conn, sink.len());
@@ -235,6 +256,30 @@ impl<H: Handler> Handler for Guard<'_, H> {
     }
     fn turn_over(&mut self) -> bool {
         self.handler.turn_over()
+    }
+}
+
+/// The answers to a batch, checked like those to `data`, and that each is given once and in its turn.
+struct GuardedAnswers<'a, A> {
+    answers: &'a mut A,
+    contract: &'a mut Contract,
+    inputs: std::slice::Iter<'a, Input>,
+}
+impl<A: Answers> Answers for GuardedAnswers<'_, A> {
+    fn answer(&mut self, conn: ConnId, answer: impl FnOnce(&mut Out) -> Flow) {
+        let input = self.inputs.next().unwrap_or_else(|| panic!("an answer for {conn:?} beyond the batch"));
+        assert_eq!(input.conn, conn, "the answers to a batch are out of order");
+        let mut asked = false;
+        self.answers.answer(conn, |out| {
+            asked = true;
+            let queued = out.queued();
+            self.contract.data(conn, input.len(), queued);
+            let flow = answer(out);
+            assert!(out.queued() >= queued, "the handler took output of {conn:?} back");
+            self.contract.obey(conn, flow);
+            flow
+        });
+        assert!(asked, "the backend did not take the answer for {conn:?}");
     }
 }
 
@@ -284,8 +329,60 @@ mod tests {
         breaks("an empty sink", &[&|c| c.obey(A, Flow::Sink), &|c| c.sink(A, 0)]);
         breaks("sunk without a sink", &[&|c| c.obey(A, Flow::Sink), &|c| c.sunk(A, 1, 0)]);
         breaks("too much sunk", &[&|c| c.obey(A, Flow::Sink), &|c| c.sink(A, 5), &|c| c.sunk(A, 6, 0)]);
+        let input = |conn, start, end| Input::new(conn, start, end).unwrap();
+        breaks("a batch of one", &[&|c| c.batch(&[input(A, 0, 5)], 5)]);
+        breaks("a batch with one connection twice", &[&|c| c.batch(&[input(A, 0, 5), input(A, 5, 9)], 9)]);
+        breaks("inputs that overlap", &[&|c| c.batch(&[input(A, 0, 5), input(unknown, 4, 9)], 9)]);
+        breaks("an empty input", &[&|c| c.batch(&[input(A, 0, 5), input(unknown, 5, 5)], 9)]);
+        breaks("inputs beyond the bytes", &[&|c| c.batch(&[input(A, 0, 5), input(unknown, 5, 9)], 8)]);
         breaks("hung_up when not paused", &[&|c| c.hung_up(A)]);
         breaks("hung_up twice", &[&|c| c.obey(A, Flow::Pause), &|c| c.hung_up(A), &|c| c.hung_up(A)]);
+    }
+
+    /// Answers nothing, or the wrong connection, or all as it should be, by the number.
+    struct Careless(u32);
+    impl Handler for Careless {
+        fn opened(&mut self, _: ConnId, _: Peer, _: &mut Out) -> Flow {
+            Flow::Read
+        }
+        fn data(&mut self, _: ConnId, _: &[u8], _: &mut Out) -> Flow {
+            Flow::Read
+        }
+        fn batch(&mut self, inputs: &[Input], _: &[u8], answers: &mut impl Answers) {
+            let order = [inputs.len() - 1, 0];
+            for i in order.into_iter().skip(self.0 as usize) {
+                answers.answer(inputs[i].conn, |_| Flow::Read);
+            }
+        }
+        fn sink(&mut self, _: ConnId) -> &mut [u8] {
+            &mut []
+        }
+        fn sunk(&mut self, _: ConnId, _: usize, _: &mut Out) -> Flow {
+            Flow::Read
+        }
+        fn sent(&mut self, _: ConnId, _: usize, _: &mut Out) {}
+        fn closed(&mut self, _: ConnId, _: Why) {}
+        fn signal(&mut self, _: i32) {}
+    }
+
+    struct Taken(Out);
+    impl Answers for Taken {
+        fn answer(&mut self, _: ConnId, answer: impl FnOnce(&mut Out) -> Flow) {
+            answer(&mut self.0);
+        }
+    }
+
+    #[test]
+    fn a_batch_is_answered_in_order_and_wholly() {
+        let other = ConnId { index: 4, generation: 0 };
+        let inputs = [Input::new(A, 0, 2).unwrap(), Input::new(other, 2, 4).unwrap()];
+        for careless in 0..3 {
+            let mut contract = opened();
+            contract.opened(other);
+            let mut guard = Guard { handler: &mut Careless(careless), contract: &mut contract };
+            let result = catch_unwind(AssertUnwindSafe(|| guard.batch(&inputs, b"abcd", &mut Taken(Out::new()))));
+            assert!(result.is_err(), "allowed: {careless}");
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! a client must receive for what it sent, however the network cuts it. All runs go through the contract checks of [`super::check`].
 //! Nothing waits for a time: a test goes on by turns until what it waits for has happened.
 use super::sim::Rng;
-use super::{Backend, ConnId, Flow, Handler, NetConfig, Peer, Why};
+use super::{Answers, Backend, ConnId, Flow, Handler, Input, NetConfig, Peer, Why};
 use crate::base::out::Out;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::LazyLock;
@@ -145,6 +145,8 @@ pub(super) struct Tester {
     pub(super) closed: Vec<(ConnId, Why)>,
     /// Connections of the `data` and `sunk` calls of this turn.
     pub(super) calls: Vec<ConnId>,
+    /// Of every batch the inputs and the bytes.
+    pub(super) batches: Vec<(usize, usize)>,
     pub(super) sent: usize,
     pub(super) hung_up: Vec<ConnId>,
     pub(super) mails: usize,
@@ -276,6 +278,13 @@ impl Handler for Tester {
             return Flow::Sink;
         }
         flow
+    }
+
+    fn batch(&mut self, inputs: &[Input], bytes: &[u8], answers: &mut impl Answers) {
+        self.batches.push((inputs.len(), inputs.iter().map(Input::len).sum()));
+        for input in inputs {
+            answers.answer(input.conn, |out| self.data(input.conn, input.of(bytes), out));
+        }
     }
 
     fn sink(&mut self, conn: ConnId) -> &mut [u8] {
@@ -433,6 +442,57 @@ pub(super) fn many_clients_at_once<W: World>(rig: &mut Rig<W>) {
         rig.receives(client, &expected(&stream));
     }
     assert_eq!(rig.tester.opened.len(), 200);
+}
+
+/// One input each of many clients, whatever comes of it: all of them together, each once, and each goes its way.
+pub(super) fn inputs_of_several_clients_come_together<W: World>(rig: &mut Rig<W>) {
+    let clients: Vec<(usize, ConnId)> = (0..24).map(|_| rig.client()).collect();
+    let window = |client: usize, round: usize| match client % 8 {
+        // The half of a frame; the other half comes in the next round.
+        0 if round.is_multiple_of(2) => frames(&[(ECHO, 100)])[..50].to_vec(),
+        0 => frames(&[(ECHO, 100)])[50..].to_vec(),
+        1 => frames(&[(PAUSE, 0), (ECHO, 20)]),
+        2 => frames(&[(PIECES, 30_000), (ECHO, 5)]),
+        3 if round.is_multiple_of(2) => frames(&[(SINK, 300)])[..8].to_vec(),
+        3 => frames(&[(SINK, 300)])[8..].to_vec(),
+        4 => frames(&[(ECHO, 3000)]),
+        _ => frames(&[(ECHO, 10 + round), (BIG, 100)]),
+    };
+    let mut streams: Vec<Vec<u8>> = vec![Vec::new(); clients.len()];
+    for round in 0..8 {
+        for ((client, _), stream) in clients.iter().zip(&mut streams) {
+            let bytes = window(*client, round);
+            rig.world.send(*client, &bytes);
+            stream.extend(bytes);
+        }
+        rig.world.step();
+        rig.turn();
+    }
+    for (&(client, _), stream) in clients.iter().zip(&streams) {
+        rig.receives(client, &expected(stream));
+    }
+    let together = rig.tester.batches.iter().map(|(inputs, _)| inputs).max();
+    assert!(together.is_some_and(|inputs| *inputs >= 4), "{:?} came together", rig.tester.batches);
+    // In one batch some say good-bye, some are thrown out, some stay.
+    let last = |client: usize| {
+        frames(&[[(ECHO, 1), (FINISH, 0)], [(ECHO, 1), (ABORT, 0)], [(ECHO, 1), (ECHO, 2)]][client % 3])
+    };
+    for ((client, _), stream) in clients.iter().zip(&mut streams) {
+        let bytes = last(*client);
+        rig.world.send(*client, &bytes);
+        stream.extend(bytes);
+    }
+    for (&(client, conn), stream) in clients.iter().zip(&streams) {
+        match client % 3 {
+            0 => {
+                rig.receives(client, &expected(stream));
+                assert_eq!((rig.ends(client), rig.closes(conn)), (End::Eof, Why::Handler));
+            }
+            1 => assert_eq!(rig.closes(conn), Why::Handler),
+            _ => rig.receives(client, &expected(stream)),
+        }
+    }
+    assert_eq!(rig.tester.closed.len(), 16);
 }
 
 pub(super) fn a_paused_connection_is_not_read<W: World>(rig: &mut Rig<W>) {
@@ -761,8 +821,8 @@ macro_rules! conformance_tests {
     };
     ($new:expr) => {
         crate::net::conformance::conformance_tests! { $new,
-            echoes_frames_of_any_size large_values_land_in_the_sink many_clients_at_once a_paused_connection_is_not_read
-            a_client_that_does_not_read_is_not_read a_half_closed_peer_gets_its_replies an_empty_connection_closes
+            echoes_frames_of_any_size large_values_land_in_the_sink many_clients_at_once inputs_of_several_clients_come_together
+            a_paused_connection_is_not_read a_client_that_does_not_read_is_not_read a_half_closed_peer_gets_its_replies an_empty_connection_closes
             half_closed_while_paused_it_may_finish half_closed_while_paused_it_may_give_up a_reset_closes_once
             a_reset_ends_a_paused_connection a_reset_ends_a_queue finish_sends_everything_first abort_drops_what_is_queued
             abort_in_an_event finish_from_outside a_stale_id_is_ignored output_outside_of_an_event a_reply_in_pieces

@@ -1,7 +1,15 @@
 //! The epoll backend: edge-triggered, registered once per connection, one `recv` and one `send` per wake-up in the common case.
 //!
-//! It owns the descriptors, one receive window for all connections, and the output buffers, which an idle connection does not hold.
+//! It owns the descriptors, one receive area for all connections, and the output buffers, which an idle connection does not hold.
 //! It knows nothing of protocols.
+//!
+//! Short inputs of connections in the common case are collected in the area and handed over as one batch, when the events of the poll or the
+//! room for collecting are used up, or the turn is over; a large input is handed over at once, as it is a batch by itself.
+//!
+//! ```text
+//! area   | input | input | input | ... collected   | window: room for one recv |          |
+//!                                                  ^ filled, at most COLLECTED_BYTES
+//! ```
 //!
 //! # Invariants
 //! - A flag `READABLE` that is not set means: the kernel holds nothing unread, or a new edge will tell. Whoever stops reading early
@@ -10,21 +18,23 @@
 //!   a flush: its connection is in `dirty`, or in `ready`.
 //! - A connection is in `dirty` (`ready`) once at most, and exactly while its flag `DIRTY` (`READY`) is set. Entries whose id is dead are
 //!   skipped.
+//! - What is collected is handed over before its connection has any other event: only `Epoll::event` collects, which sees a connection
+//!   once in a poll, after `Epoll::leftovers`; and nothing is collected when `poll` returns.
 //! - Work that is left over makes the next `poll` not wait.
 //! - The common case, a connection whose flags are 0, takes the path `Epoll::event`, `Epoll::flush_one`, which neither
 //!   allocates nor searches. Everything else is in `Epoll::service` and the functions below it.
 mod accept;
+mod collect;
 mod input;
 mod output;
 
 use super::listen::{self, Listen, Listener, LocalAddr};
 use super::pool::Pool;
 use super::slots::Slots;
-use super::{Backend, ConnId, Doorbell, Flow, Handler, NetConfig, sys};
+use super::{Backend, ConnId, Doorbell, Flow, Handler, Input, NetConfig, Seat, signals, sys};
 use crate::base::out::Out;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll as Poller, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -33,6 +43,11 @@ use std::time::{Duration, Instant};
 
 /// Events taken from the kernel in one turn.
 const TURN_EVENTS: usize = 512;
+/// An input of this length is not collected: its requests hide the latency of memory among themselves, and so many would leave the caches.
+const COLLECT_MAX_BYTES: usize = 2048;
+/// Collected inputs are handed over when they are so many bytes: 50 clients with 16 requests each have their batch, and a turn that is over
+/// has little left to run.
+const COLLECTED_BYTES: usize = 32 << 10;
 /// Windows one connection gets in a turn before the others have theirs.
 const TURN_WINDOWS: usize = 4;
 /// The most that is received into a sink at once: 25 us of copying.
@@ -53,6 +68,9 @@ const SPECIAL: u32 = u32::MAX;
 const DOORBELL: ConnId = ConnId { index: SPECIAL, generation: 0 };
 const SIGNALS: ConnId = ConnId { index: SPECIAL, generation: 1 };
 const LISTENERS: u32 = 2;
+/// Bit of `Epoll::accept_more`: connections of other workers may wait. The bits below are those of listeners.
+const INBOX: u64 = 1 << LISTENERS_MAX;
+const LISTENERS_MAX: usize = 63;
 
 /// There may be unread input.
 const READABLE: u16 = 1;
@@ -120,7 +138,12 @@ pub struct Epoll {
     poller: Poller,
     config: EpollConfig,
     events: Box<[EpollEvent]>,
-    window: Box<[u8]>,
+    area: Box<[u8]>,
+    /// Bytes of `area` that `inputs` take.
+    filled: usize,
+    inputs: Vec<Input>,
+    /// Connections whose answer to a batch was another one than to read on with output.
+    unsettled: Vec<ConnId>,
     conns: Slots<Conn>,
     pool: Pool,
     /// Connections with something to flush.
@@ -135,7 +158,7 @@ pub struct Epoll {
     held_bytes: usize,
     sent_bytes: u64,
     listeners: Vec<Listener>,
-    /// Bit `i`: listener `i` may have more to accept.
+    /// Bit `i`: listener `i` may have more to accept; and `INBOX`.
     accept_more: u64,
     /// No accepting before then.
     accept_pause: Option<Instant>,
@@ -143,6 +166,8 @@ pub struct Epoll {
     lingering: VecDeque<(Instant, ConnId)>,
     doorbell: Doorbell,
     signals: Option<SignalFd>,
+    /// With several workers: what it shares with the others.
+    seat: Option<Seat>,
 }
 
 impl Epoll {
@@ -155,7 +180,10 @@ impl Epoll {
         Ok(Epoll {
             poller,
             events: vec![EpollEvent::empty(); TURN_EVENTS].into(),
-            window: vec![0; config.net.window_bytes].into(),
+            area: vec![0; COLLECTED_BYTES + config.net.window_bytes].into(),
+            filled: 0,
+            inputs: Vec::with_capacity(TURN_EVENTS),
+            unsettled: Vec::with_capacity(TURN_EVENTS),
             config,
             conns: Slots::new(),
             pool: Pool::new(),
@@ -171,14 +199,26 @@ impl Epoll {
             lingering: VecDeque::new(),
             doorbell,
             signals: None,
+            seat: None,
         })
     }
 
     /// Listens on everything that `listen` names, or fails and changes nothing.
     pub fn listen(&mut self, listen: &Listen) -> io::Result<()> {
-        let opened = listen::open(listen)?;
-        if self.listeners.len() + opened.len() > 64 {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "more than 64 addresses to listen on"));
+        self.watch(listen::open(listen)?)
+    }
+
+    /// Listens on the TCP addresses of `first`, the backend of another worker that listens already: the first of several workers finds out
+    /// the addresses (a port 0 has become a number, what was optional and missing is left out) and whether they are free. A Unix
+    /// socket stays with it. `listen` is that of `first`.
+    pub fn listen_beside(&mut self, first: &Epoll, listen: &Listen) -> io::Result<()> {
+        self.watch(listen::open_beside(&first.listeners, listen)?)
+    }
+
+    fn watch(&mut self, opened: Vec<Listener>) -> io::Result<()> {
+        if self.listeners.len() + opened.len() > LISTENERS_MAX {
+            let text = format!("more than {LISTENERS_MAX} addresses to listen on");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         // Those that are dropped by a failure leave the poller by being closed.
         for (listener, number) in opened.iter().zip(LISTENERS + u32::try_from(self.listeners.len()).unwrap_or(0)..) {
@@ -204,11 +244,10 @@ impl Epoll {
         self.config.spin_us = spin_us;
     }
 
-    /// Delivers SIGTERM and SIGINT as `Handler::signal`. Blocks them in this thread, and so in those it starts later: call it first.
+    /// Delivers SIGTERM and SIGINT as `Handler::signal`, whatever thread this backend runs on. Blocks them in the calling thread as
+    /// [`super::block_signals`] does: call it, or that, before the first thread is started. Of several workers one does this.
     pub fn enable_signals(&mut self) -> io::Result<()> {
-        let mut set = SigSet::empty();
-        set.add(Signal::SIGTERM);
-        set.add(Signal::SIGINT);
+        let set = signals::terminating();
         set.thread_block()?;
         let signals = SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
         self.poller.add(&signals, EpollEvent::new(EpollFlags::EPOLLIN, SIGNALS.pack()))?;
@@ -263,7 +302,8 @@ impl Epoll {
     /// The timeout with regard to what is left to do.
     #[cold]
     fn wait_for_work(&mut self, timeout: Option<Duration>) -> Option<Duration> {
-        if !self.ready.is_empty() || (self.accept_more != 0 && self.accept_pause.is_none()) {
+        let inbox = self.accept_more & INBOX != 0;
+        if !self.ready.is_empty() || inbox || (self.accept_more != 0 && self.accept_pause.is_none()) {
             return Some(Duration::ZERO);
         }
         let accept = if self.accept_more != 0 { self.accept_pause } else { None };
@@ -341,12 +381,14 @@ impl Backend for Epoll {
         }
         for i in 0..events {
             if begun && handler.turn_over() {
+                self.hand_over(handler);
                 self.postpone(handler, i..events);
-                break;
+                return Ok(());
             }
             begun = true;
-            self.event(handler, self.events[i]);
+            self.event(handler, self.events[i], events > 1);
         }
+        self.hand_over(handler);
         Ok(())
     }
 
@@ -394,7 +436,16 @@ impl Backend for Epoll {
         push_dirty(c, &mut self.dirty, conn);
     }
 
+    fn join(&mut self, seat: Seat) {
+        debug_assert!(self.seat.is_none() && self.conns.len() == 0);
+        seat.take_part(self.doorbell.clone());
+        self.seat = Some(seat);
+    }
+
     fn stop_listening(&mut self) {
+        if let Some(seat) = &self.seat {
+            seat.leave();
+        }
         self.listeners.clear();
         self.accept_more = 0;
         self.accept_pause = None;
@@ -421,12 +472,15 @@ impl Backend for Epoll {
             + self.pool.memory_bytes()
             + self.held_bytes
             + fresh
-            + self.window.len()
+            + self.area.len()
+            + (self.inputs.capacity() * size_of::<Input>() + self.unsettled.capacity() * size_of::<ConnId>())
             + self.dirty.capacity() * size_of::<ConnId>()
             + self.ready.capacity() * size_of::<ConnId>()
             + self.lingering.capacity() * size_of::<(Instant, ConnId)>()
     }
 }
 
+#[cfg(test)]
+mod several_tests;
 #[cfg(test)]
 mod tests;

@@ -27,8 +27,6 @@ pub struct Listen {
     pub backlog: u32,
     /// Seconds of silence after which the kernel probes a TCP peer; 0 switches that off.
     pub tcp_keepalive_s: u32,
-    /// Several workers bind the same address, and the kernel spreads the connections.
-    pub reuse_port: bool,
     pub unix_path: Option<PathBuf>,
     /// Mode of the Unix socket's file.
     pub unix_perm: Option<u32>,
@@ -40,7 +38,6 @@ impl Default for Listen {
             port: Some(6379),
             backlog: 511,
             tcp_keepalive_s: 300,
-            reuse_port: false,
             unix_path: None,
             unix_perm: None,
         }
@@ -144,6 +141,29 @@ pub(super) fn open(listen: &Listen) -> io::Result<Vec<Listener>> {
     Ok(listeners)
 }
 
+/// Opens a listener of its own at each TCP address where `first` listens; the kernel spreads the connections over them. `listen` says the
+/// rest. A Unix socket has one listener only.
+///
+/// `first` was bound without `SO_REUSEPORT` and gets it here, when it listens already: so a port on which another process listens is
+/// refused to it, whatever the options of that one. Bound with the option from the beginning, two servers of one user would share the
+/// port, and each would see some of the connections.
+pub(super) fn open_beside(first: &[Listener], listen: &Listen) -> io::Result<Vec<Listener>> {
+    let beside = |listener: &Listener, address: SocketAddr| {
+        setsockopt(&listener.fd, sockopt::ReusePort, &true)?;
+        tcp_at(address, listen, true)
+    };
+    let mut listeners = Vec::new();
+    for listener in first {
+        if let LocalAddr::Tcp(address) = listener.address {
+            let opened = beside(listener, address);
+            listeners.push(opened.map_err(|error| {
+                io::Error::new(error.kind(), format!("cannot listen on {address} with several workers: {error}"))
+            })?);
+        }
+    }
+    Ok(listeners)
+}
+
 /// The machine has no such address, or not its family.
 fn is_missing(error: &io::Error) -> bool {
     let missing = [Errno::EADDRNOTAVAIL, Errno::EAFNOSUPPORT, Errno::EPROTONOSUPPORT];
@@ -158,7 +178,7 @@ fn tcp(name: &str, port: u16, listen: &Listen) -> io::Result<Listener> {
     };
     let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
     for address in (name, port).to_socket_addrs()? {
-        match tcp_at(address, listen) {
+        match tcp_at(address, listen, false) {
             Ok(listener) => return Ok(listener),
             Err(error) => last = error,
         }
@@ -166,11 +186,11 @@ fn tcp(name: &str, port: u16, listen: &Listen) -> io::Result<Listener> {
     Err(last)
 }
 
-fn tcp_at(address: SocketAddr, listen: &Listen) -> io::Result<Listener> {
+fn tcp_at(address: SocketAddr, listen: &Listen, shared: bool) -> io::Result<Listener> {
     let family = if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 };
     let fd = stream_socket(family)?;
     setsockopt(&fd, sockopt::ReuseAddr, &true)?;
-    if listen.reuse_port {
+    if shared {
         setsockopt(&fd, sockopt::ReusePort, &true)?;
     }
     setsockopt(&fd, sockopt::TcpNoDelay, &true)?;

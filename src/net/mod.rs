@@ -7,12 +7,14 @@
 //! ```text
 //! opened ─ (data | sink, sunk | sent | hung_up)* ─ closed
 //!
+//! batch                             is as `data` of several connections, of each once
 //! after Flow::Pause                 no data, sink, sunk until `resume`
 //! after Flow::Finish, Flow::Abort   no data, sink, sunk, hung_up; `out` is `None`
 //! more than `out_high_bytes` queued no data, sink, sunk until less than `out_low_bytes` are
 //! ```
 //!
 //! A peer that half-closes has everything it sent before answered, and is then told of as `closed(Why::Peer)`.
+mod balance;
 pub mod check;
 #[cfg(test)]
 mod conformance;
@@ -20,14 +22,17 @@ mod doorbell;
 pub mod epoll;
 mod listen;
 mod pool;
+mod signals;
 pub mod sim;
 mod slots;
 mod sys;
 
+pub use balance::{Balance, Seat};
 pub use check::Checked;
 pub use doorbell::Doorbell;
 pub use epoll::{Epoll, EpollConfig};
 pub use listen::{Listen, LocalAddr};
+pub use signals::block_signals;
 pub use sim::{Sim, SimConfig};
 
 use crate::base::out::Out;
@@ -93,6 +98,43 @@ pub struct Peer {
     pub unix: bool,
 }
 
+/// What one connection has sent, among the inputs of others: a part of the bytes that come along.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Input {
+    pub conn: ConnId,
+    start: u32,
+    end: u32,
+}
+impl Input {
+    /// The bytes from `start` to `end`. `None`: they lie beyond 4 GiB, which no backend receives at once.
+    #[inline]
+    #[must_use]
+    pub fn new(conn: ConnId, start: usize, end: usize) -> Option<Input> {
+        Some(Input { conn, start: u32::try_from(start).ok()?, end: u32::try_from(end).ok()? })
+    }
+
+    /// Its part of the batch's bytes.
+    #[inline]
+    #[must_use]
+    pub fn of<'b>(&self, bytes: &'b [u8]) -> &'b [u8] {
+        &bytes[self.start as usize..self.end as usize]
+    }
+
+    /// How many bytes that is; at least one.
+    #[expect(clippy::len_without_is_empty, reason = "an input has bytes")]
+    #[inline]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        (self.end - self.start) as usize
+    }
+}
+
+/// The way back to the connections of a batch.
+pub trait Answers {
+    /// Has `answer` write to the output of `conn` and say what is wanted of it next. To be called once for each input, in their order.
+    fn answer(&mut self, conn: ConnId, answer: impl FnOnce(&mut Out) -> Flow);
+}
+
 /// The server's side of the seam. For one connection: `opened` first, `closed` exactly once and last, nothing in between after that.
 pub trait Handler {
     /// The wait for events has ended: a turn begins.
@@ -100,6 +142,14 @@ pub trait Handler {
     fn opened(&mut self, conn: ConnId, peer: Peer, out: &mut Out) -> Flow;
     /// `bytes` arrived; all are consumed (an incomplete request is kept by the handler). Valid during the call only.
     fn data(&mut self, conn: ConnId, bytes: &[u8], out: &mut Out) -> Flow;
+    /// The inputs of several connections, two at least, each connection once: all were received and none was answered, so that what one
+    /// needs can be fetched while another is served. Each is as an input of `data`. Of what is to be closed `closed` tells afterwards.
+    #[inline]
+    fn batch(&mut self, inputs: &[Input], bytes: &[u8], answers: &mut impl Answers) {
+        for input in inputs {
+            answers.answer(input.conn, |out| self.data(input.conn, input.of(bytes), out));
+        }
+    }
     /// Where the next bytes shall land; asked only after `Flow::Sink`. An empty slice is not allowed.
     fn sink(&mut self, conn: ConnId) -> &mut [u8];
     /// `bytes` bytes landed in the sink.
@@ -155,7 +205,10 @@ pub trait Backend {
     fn resume(&mut self, conn: ConnId);
     /// `Flow::Finish` or `Flow::Abort` from outside of an event. `closed` is called in the next `flush` or later, not inside this call.
     fn close(&mut self, conn: ConnId, flow: Flow);
-    /// Stops accepting and closes the listeners.
+    /// Shares connections with the backends of other workers from now on ([`Balance`]): what is accepted here may be opened there, and the
+    /// other way round; an adopted connection is like an accepted one. A backend that has nothing to hand over (the simulation) stays alone.
+    fn join(&mut self, _seat: Seat) {}
+    /// Stops accepting and adopting, and closes the listeners.
     fn stop_listening(&mut self);
     /// Bytes that the kernel has taken, of all connections there ever were.
     fn sent_bytes(&self) -> u64;

@@ -10,6 +10,7 @@
 //!
 //! Invariants: bytes of one direction keep their order, whatever the delays; on a connection that was not reset, the handler gets what the
 //! client sent, all of it and once (checked when the input ends); time moves only in `poll` and [`Sim::advance`].
+mod collect;
 mod faults;
 mod script;
 mod wire;
@@ -19,7 +20,7 @@ use wire::{Client, Event, Schedule};
 
 use super::check::{Contract, Guard};
 use super::slots::Slots;
-use super::{Backend, ConnId, Doorbell, Flow, Handler, NetConfig, Peer, Why};
+use super::{Backend, ConnId, Doorbell, Flow, Handler, Input, NetConfig, Peer, Why};
 use crate::base::out::Out;
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
@@ -123,6 +124,9 @@ pub struct Sim {
     /// Connections with something to do, in order; those of an unfinished turn stand first.
     ready: VecDeque<ConnId>,
     dirty: Vec<ConnId>,
+    /// Inputs of the batch that is being collected, and their bytes.
+    inputs: Vec<Input>,
+    area: Vec<u8>,
     doorbell: Doorbell,
     signals: VecDeque<i32>,
     sent_bytes: u64,
@@ -146,6 +150,8 @@ impl Sim {
             accept_after_ns: 0,
             ready: VecDeque::new(),
             dirty: Vec::new(),
+            inputs: Vec::new(),
+            area: Vec::new(),
             doorbell: Doorbell::new().expect("an eventfd for the doorbell"),
             signals: VecDeque::new(),
             sent_bytes: 0,
@@ -337,6 +343,8 @@ impl Sim {
             if handler.hung_up(id) {
                 conn.eof = true;
             }
+        } else if self.collects(id) {
+            return self.collect(id);
         } else {
             self.read(handler, id);
         }
@@ -539,6 +547,9 @@ impl Backend for Sim {
             if begun && guard.turn_over() {
                 break;
             }
+            if self.faults.small_batches && self.rng.permille(200) {
+                self.hand_over(&mut guard);
+            }
             turn.pop_front();
             if let Some(conn) = self.conns.get_mut(id) {
                 conn.ready = false;
@@ -554,6 +565,7 @@ impl Backend for Sim {
                 self.make_ready(client);
             }
         }
+        self.hand_over(&mut guard);
         turn.into_iter().rev().for_each(|id| self.ready.push_front(id));
         self.accept(&mut guard);
         self.contract = contract;

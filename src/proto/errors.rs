@@ -15,8 +15,44 @@ pub const OFFSET_OUT_OF_RANGE: &str = "ERR offset is out of range";
 pub const INDEX_OUT_OF_RANGE: &str = "ERR index out of range";
 pub const DB_OUT_OF_RANGE: &str = "ERR DB index is out of range";
 pub const SAME_OBJECT: &str = "ERR source and destination objects are the same";
+/// SWAPDB.
+pub const FIRST_DB: &str = "ERR invalid first DB index";
+pub const SECOND_DB: &str = "ERR invalid second DB index";
+/// OBJECT FREQ.
+pub const NO_LFU: &str = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching \
+     between policies at runtime LRU and LFU data will take some time to adjust.";
+/// RESTORE.
+pub const BUSYKEY: &str = "BUSYKEY Target key name already exists.";
+pub const BAD_PAYLOAD: &str = "ERR DUMP payload version or checksum are wrong";
+pub const BAD_DATA: &str = "ERR Bad data format";
+pub const INVALID_TTL: &str = "ERR Invalid TTL value, must be >= 0";
+pub const INVALID_IDLETIME: &str = "ERR Invalid IDLETIME value, must be >= 0";
+pub const INVALID_FREQ: &str = "ERR Invalid FREQ value, must be >= 0 and <= 255";
+/// SORT of what is no number.
+pub const SCORES: &str = "ERR One or more scores can't be converted into double";
 pub const STRING_TOO_LONG: &str = "ERR string exceeds maximum allowed size (proto-max-bulk-len)";
+/// A digest as an operand: IFDEQ, IFDNE.
+pub const DIGEST_LENGTH: &str = "ERR must be exactly 16 hexadecimal characters";
+pub const DELEX_TYPE: &str = "ERR Key should be of string type if conditions are specified";
+pub const DELEX_CONDITION: &str = "ERR Invalid condition. Use IFEQ, IFNE, IFDEQ, or IFDNE";
+/// MSETEX.
+pub const NUMKEYS: &str = "ERR invalid numkeys value";
+pub const NUMKEYS_PAIRS: &str = "ERR wrong number of key-value pairs";
+pub const LCS_TYPE: &str = "ERR The specified keys must contain string values";
+pub const LCS_LEN_AND_IDX: &str = "ERR If you want both the length and indexes, please just use IDX.";
+pub const LCS_TOO_LONG: &str = "ERR String too long for LCS";
+pub const LCS_MEMORY: &str = "ERR Insufficient memory, transient memory for LCS exceeds proto-max-bulk-len";
 pub const INVALID_CURSOR: &str = "ERR invalid cursor";
+/// SETBIT and its kin.
+pub const BIT_OFFSET: &str = "ERR bit offset is not an integer or out of range";
+pub const BIT_VALUE: &str = "ERR bit is not an integer or out of range";
+/// BITPOS of another bit.
+pub const BIT_ARGUMENT: &str = "ERR The bit argument must be 1 or 0.";
+pub const BITOP_NOT: &str = "ERR BITOP NOT must be called with a single source key.";
+pub const BITFIELD_TYPE: &str =
+    "ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.";
+pub const BITFIELD_OVERFLOW: &str = "ERR Invalid OVERFLOW type specified";
+pub const BITFIELD_READ_ONLY: &str = "ERR BITFIELD_RO only supports the GET subcommand";
 /// EXPIRE and its kin.
 pub const EXPIRE_NX_AND_OTHERS: &str = "ERR NX and XX, GT or LT options at the same time are not compatible";
 pub const EXPIRE_GT_AND_LT: &str = "ERR GT and LT options at the same time are not compatible";
@@ -102,6 +138,11 @@ pub fn hello_option(option: &[u8]) -> Vec<u8> {
 /// EXPIRE and its kin.
 pub fn unsupported_option(option: &[u8]) -> Vec<u8> {
     [b"ERR Unsupported option ", head(option, option.len())].concat()
+}
+
+/// BITOP DIFF, DIFF1 or ANDOR of a single source.
+pub fn bitop_sources(operation: &[u8]) -> Vec<u8> {
+    [b"ERR BITOP ", &*operation.to_ascii_uppercase(), b" must be called with at least two source keys."].concat()
 }
 
 /// CLIENT SETINFO with a text that CLIENT LIST could not show; `option` in lower case.

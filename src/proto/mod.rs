@@ -1,6 +1,5 @@
 //! Wire protocols, sans I/O: bytes in, argument slices out; values in, bytes out. RESP2 and RESP3, multibulk and inline.
 pub mod carry;
-mod double;
 pub mod errors;
 #[cfg(any(test, fuzzing))]
 pub mod naive;

@@ -1,6 +1,6 @@
 //! Replies of the Redis protocol, written straight into a connection's output. The difference between RESP2 and RESP3 ends here: commands
 //! say what they mean (a map, a null), never how it looks.
-use super::double;
+use crate::base::float;
 use crate::base::int::{self, DIGIT_PAIRS, MAX_DIGITS};
 use crate::base::out::Out;
 
@@ -87,6 +87,11 @@ impl<'a> Reply<'a> {
         self.out.bulk_shared(body);
     }
 
+    /// A bulk whose body is a part of a large value, sent from where it lies.
+    pub fn bulk_shared_range(&mut self, body: dolmen_slab::BlobRef, bytes: std::ops::Range<usize>) {
+        self.out.bulk_shared_range(body, bytes);
+    }
+
     /// From now on the connection speaks RESP3, or RESP2 again.
     pub fn set_version(&mut self, v3: bool) {
         self.v3 = v3;
@@ -167,8 +172,8 @@ impl<'a> Reply<'a> {
     }
 
     pub fn double(&mut self, value: f64) {
-        let mut buf = [0; double::MAX_BYTES];
-        let text = double::format(&mut buf, value);
+        let mut buf = [0; float::MAX_BYTES];
+        let text = float::write(&mut buf, value);
         if self.v3 {
             self.line(b',', text);
         } else {

@@ -7,21 +7,24 @@
 //!   cut request ► carry             └► suspended, held, full ► state, the rest of the window ► backlog
 //!   body of a large value ► sink (a blob)
 //! ```
+//! With the windows of several connections at hand (`Handler::batch`) the first batch of each is parsed before any is run: `parse_ahead`,
+//! then `run_ahead`. What a window holds beyond it goes on as above.
+//!
 //! Invariant: `backlog` is not empty only while `state` is not `Ready`; input comes only while it is.
 
 mod parse;
 
 use crate::base::out::Out;
-use crate::cmd::client::gate;
 use crate::cmd::ctx::{Budget, Task};
-use crate::exec::{End, Engine, Request};
+use crate::db::{Access, Locate};
+use crate::exec::{Batch, End, Engine, Request, Share};
 use crate::net::Flow;
 use crate::proto::carry::Carry;
 use crate::proto::resp::{Limits, ProtocolError};
 use bumpalo::Bump;
-use bumpalo::collections::Vec as ArenaVec;
 use dolmen_slab::BlobId;
 use parse::Stop;
+pub use parse::{Lot, Parsed, Reader};
 
 /// A value longer than this is received in place: it is too long for any item, and for a receive window.
 const SINK_MIN_BYTES: usize = 16 * 1024;
@@ -37,12 +40,16 @@ enum State {
     Held,
     /// The next command waits until the client takes its output.
     Full,
+    /// The next command waits for the next turn.
+    Late,
     /// Nothing more is read.
     Over,
 }
 
 /// A large value on its way in.
 struct Sink {
+    /// Of the key that it will be a value of: says in which shard it lies.
+    hash: u64,
     blob: BlobId,
     left_bytes: usize,
     /// There was no memory for all of it: the rest is swallowed, and the command fails.
@@ -101,6 +108,18 @@ impl Session {
         matches!(self.state, State::Full)
     }
 
+    /// It waits for the next turn.
+    #[must_use]
+    pub fn is_late(&self) -> bool {
+        matches!(self.state, State::Late)
+    }
+
+    /// Input was read and is not answered yet.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        !matches!(self.state, State::Ready | State::Over)
+    }
+
     /// Nothing is under way, nothing waits.
     #[must_use]
     pub fn is_idle(&self) -> bool {
@@ -109,7 +128,14 @@ impl Session {
 
     /// Bytes arrived. All are consumed.
     #[inline]
-    pub fn data(&mut self, engine: &mut Engine, me: u32, arena: &Bump, bytes: &[u8], out: &mut Out) -> Flow {
+    pub fn data<A: Access>(
+        &mut self,
+        engine: &mut Engine<A>,
+        me: u32,
+        arena: &Bump,
+        bytes: &[u8],
+        out: &mut Out,
+    ) -> Flow {
         debug_assert!(matches!(self.state, State::Ready), "input comes only to a session that is ready");
         let flow = self.consume(engine, me, arena, bytes, out);
         if flow == Flow::Read && !self.carry.is_empty() {
@@ -118,14 +144,61 @@ impl Session {
         flow
     }
 
-    fn limits(engine: &Engine, me: u32) -> Limits {
-        Limits {
-            max_bulk_bytes: engine.config.proto_max_bulk_bytes,
-            authenticated: engine.clients.get(me).gate & gate::UNAUTHENTICATED == 0,
-        }
+    /// Bytes arrived, and others' will be parsed before they are handled: parses the first batch, to be run by `Engine::run` and then told of
+    /// by `after_ahead`. `Ok`: that can be left out if all went well, as there is nothing else in the bytes. For a session that has no cut
+    /// request ([`Session::is_idle`]).
+    #[inline]
+    pub fn parse_ahead<'a: 'b, 'b, A: Access>(
+        engine: &Engine<A>,
+        reader: Reader,
+        bytes: &'b [u8],
+        lot: &mut Lot<'a, 'b>,
+    ) -> Result<Share, Parsed> {
+        parse::window_alike(engine, reader, bytes, lot)
     }
 
-    fn consume(&mut self, engine: &mut Engine, me: u32, arena: &Bump, bytes: &[u8], out: &mut Out) -> Flow {
+    /// What `parse_ahead` found in the bytes has run, as far as `end` says: handles what is left of them.
+    #[expect(clippy::too_many_arguments, reason = "those of `data`, and what was made of the bytes")]
+    pub fn after_ahead<A: Access>(
+        &mut self,
+        engine: &mut Engine<A>,
+        me: u32,
+        arena: &Bump,
+        bytes: &[u8],
+        (parsed, end): (Parsed, End),
+        batch: &Batch<'_>,
+        out: &mut Out,
+    ) -> Flow {
+        let at = parsed.end;
+        let flow = match self.after_run(engine, me, bytes, 0, (parsed, end), batch, out) {
+            Some(flow) => flow,
+            None => self.consume(engine, me, arena, &bytes[at..], out),
+        };
+        if flow == Flow::Read && !self.carry.is_empty() {
+            return self.after_cut(engine, me);
+        }
+        flow
+    }
+
+    /// Bytes arrived, but the turn is over: they are handled when the session is given time.
+    pub fn postpone(&mut self, bytes: &[u8]) -> Flow {
+        self.state = State::Late;
+        self.backlog = Some(Box::new(bytes.to_vec()));
+        Flow::Pause
+    }
+
+    fn limits<A: Access>(engine: &Engine<A>, me: u32) -> Limits {
+        Reader::of(engine.clients.get(me)).limits(engine)
+    }
+
+    fn consume<A: Access>(
+        &mut self,
+        engine: &mut Engine<A>,
+        me: u32,
+        arena: &Bump,
+        bytes: &[u8],
+        out: &mut Out,
+    ) -> Flow {
         let mut at = 0;
         loop {
             if !self.carry.is_empty() {
@@ -145,39 +218,59 @@ impl Session {
                 continue;
             }
             let start = at;
-            let mut args = ArenaVec::with_capacity_in(parse::args_capacity(bytes.len() - at), arena);
-            let mut requests = ArenaVec::with_capacity_in(parse::batch_capacity(bytes.len() - at), arena);
-            let stop = parse::batch(engine, me, bytes, &mut at, &mut args, &mut requests);
-            if !requests.is_empty() {
-                match engine.run(me, &requests, &args, out) {
-                    End::All => {}
-                    end => {
-                        if let Some(flow) = self.after_batch(engine, end, start, &requests, bytes) {
-                            return flow;
-                        }
-                    }
-                }
+            let mut lot = Lot::of_window(arena, bytes.len() - at);
+            let parsed = parse::window(engine, Reader::of(engine.clients.get(me)), bytes, at, 0, &mut lot);
+            at = parsed.end;
+            let mut batch = lot.batch();
+            let end = engine.run(me, &mut batch, &parsed.share, out);
+            // The common case.
+            if matches!(end, End::All) && parsed.is_all() {
+                return Flow::Read;
             }
-            match stop {
-                Stop::WindowEmpty => return Flow::Read,
-                Stop::BatchFull => {}
-                Stop::Cut => {
-                    // Feeding an empty carry makes it non-empty, whatever the bytes are.
-                    match self.carry.feed(&bytes[at..], &Self::limits(engine, me)) {
-                        Err(error) => return self.refuse(engine, error, out),
-                        Ok(_) => return Flow::Read,
-                    }
-                }
-                Stop::Error(error) => return self.refuse(engine, error, out),
+            if let Some(flow) = self.after_run(engine, me, bytes, start, (parsed, end), &batch, out) {
+                return flow;
             }
+        }
+    }
+
+    /// What was parsed of a window from `start` on has run, as far as `end` says. `Some`: the window is not read on.
+    #[inline(never)]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "what the window and its batch are; bundling them would only hide it"
+    )]
+    fn after_run<A: Access>(
+        &mut self,
+        engine: &mut Engine<A>,
+        me: u32,
+        bytes: &[u8],
+        start: usize,
+        (parsed, end): (Parsed, End),
+        batch: &Batch<'_>,
+        out: &mut Out,
+    ) -> Option<Flow> {
+        if !matches!(end, End::All)
+            && let Some(flow) = self.after_batch(engine, end, start, batch.share(&parsed.share), bytes)
+        {
+            return Some(flow);
+        }
+        match parsed.stop {
+            Stop::WindowEmpty => Some(Flow::Read),
+            Stop::BatchFull => None,
+            // Feeding an empty carry makes it non-empty, whatever the bytes are.
+            Stop::Cut => match self.carry.feed(&bytes[parsed.end..], &Self::limits(engine, me)) {
+                Err(error) => Some(self.refuse(engine, error, out)),
+                Ok(_) => Some(Flow::Read),
+            },
+            Stop::Error(error) => Some(self.refuse(engine, error, out)),
         }
     }
 
     /// The state after a batch; `Some`: the window is not read on.
     #[inline(never)]
-    fn after_batch(
+    fn after_batch<A: Access>(
         &mut self,
-        engine: &mut Engine,
+        engine: &mut Engine<A>,
         end: End,
         start: usize,
         requests: &[Request],
@@ -214,12 +307,19 @@ impl Session {
 
     /// Runs the complete request in the carry; `rest`: what follows it in the window.
     #[inline(never)]
-    fn run_carried(&mut self, engine: &mut Engine, me: u32, arena: &Bump, rest: &[u8], out: &mut Out) -> Option<Flow> {
+    fn run_carried<A: Access>(
+        &mut self,
+        engine: &mut Engine<A>,
+        me: u32,
+        arena: &Bump,
+        rest: &[u8],
+        out: &mut Out,
+    ) -> Option<Flow> {
         let sink = self.sink.take();
         if let Some(sink) = &sink
             && sink.failed
         {
-            engine.shard.blob_release(sink.blob);
+            engine.keyspace.with_shard(sink.hash, |shard| shard.blob_release(sink.blob));
             self.carry.clear();
             engine.ctx(me, out).fail(crate::db::DbError::OutOfMemory);
             return None;
@@ -255,7 +355,7 @@ impl Session {
     }
 
     /// A request is under way: checks how much it may hold, and whether its value can be received in place.
-    fn after_cut(&mut self, engine: &mut Engine, me: u32) -> Flow {
+    fn after_cut<A: Access>(&mut self, engine: &mut Engine<A>, me: u32) -> Flow {
         if self.carry.bytes() as u64 > engine.config.client_query_buffer_bytes_max {
             let client = engine.clients.get(me);
             log::warn!("Closing client id={} that reached the limit of its query buffer", client.id);
@@ -275,22 +375,27 @@ impl Session {
         if bulk.bulk_bytes as u64 > engine.config.client_query_buffer_bytes_max {
             return Flow::Read;
         }
-        let Ok(blob) = engine.shard.blob_new(bulk.bulk_bytes) else { return Flow::Read };
+        let Some(key) = row.and_then(|row| self.carry.arg(row.first_key)) else { return Flow::Read };
+        let database = engine.clients.get(me).database as usize;
+        let hash = engine.keyspace.locator(database).key_outlined(key).hash;
+        let Ok(blob) = engine.keyspace.with_shard(hash, |shard| shard.blob_new(bulk.bulk_bytes)) else {
+            return Flow::Read;
+        };
         let have = self.carry.divert();
-        let failed = engine.shard.blob_append(blob, &have).is_err();
-        self.sink = Some(Box::new(Sink { blob, left_bytes: bulk.bulk_bytes - have.len(), failed }));
+        let failed = engine.keyspace.with_shard(hash, |shard| shard.blob_append(blob, &have)).is_err();
+        self.sink = Some(Box::new(Sink { hash, blob, left_bytes: bulk.bulk_bytes - have.len(), failed }));
         Flow::Sink
     }
 
     /// Where the next bytes of the value belong; `discard` takes them if there is no memory.
-    pub fn sink<'s>(&mut self, engine: &'s mut Engine, discard: &'s mut [u8]) -> &'s mut [u8] {
+    pub fn sink<'s, A: Access>(&mut self, engine: &'s mut Engine<A>, discard: &'s mut [u8]) -> &'s mut [u8] {
         let Some(sink) = &mut self.sink else { return discard };
         let left = sink.left_bytes;
-        if !sink.failed && engine.shard.blob_spare(sink.blob).is_err() {
+        if !sink.failed && engine.keyspace.blob_room(sink.hash, sink.blob).is_none() {
             sink.failed = true;
         }
-        let room = match engine.shard.blob_spare(sink.blob) {
-            Ok(room) if !sink.failed => room,
+        let room = match engine.keyspace.blob_room(sink.hash, sink.blob) {
+            Some(room) if !sink.failed => room,
             _ => discard,
         };
         let n = room.len().min(left);
@@ -298,10 +403,10 @@ impl Session {
     }
 
     /// `bytes` of the value have arrived in place.
-    pub fn sunk(&mut self, engine: &mut Engine, bytes: usize) -> Flow {
+    pub fn sunk<A: Access>(&mut self, engine: &mut Engine<A>, bytes: usize) -> Flow {
         let Some(sink) = &mut self.sink else { return Flow::Read };
         if !sink.failed {
-            engine.shard.blob_advance(sink.blob, bytes);
+            engine.keyspace.with_shard(sink.hash, |shard| shard.blob_advance(sink.blob, bytes));
         }
         sink.left_bytes -= bytes;
         if sink.left_bytes > 0 {
@@ -312,22 +417,30 @@ impl Session {
     }
 
     /// A session with a task, or one that waited, goes on.
-    pub fn go_on(&mut self, engine: &mut Engine, me: u32, arena: &Bump, out: &mut Out, budget: &mut Budget) -> Turn {
+    pub fn go_on<A: Access>(
+        &mut self,
+        engine: &mut Engine<A>,
+        me: u32,
+        arena: &Bump,
+        out: &mut Out,
+        budget: &mut Budget,
+    ) -> Turn {
         match &mut self.state {
             State::Task(task) => {
                 let mut ctx = engine.ctx(me, out);
                 let done = task.step(&mut ctx, budget);
                 crate::exec::apply_effects(&mut ctx);
+                drop(ctx);
                 if !done {
                     let full = task.waits_for_room() && out.queued() > crate::cmd::many::OUT_HIGH_BYTES;
-                    return if full { Turn::Parked } else { Turn::Again };
+                    return if full || task.waits_for_others() { Turn::Parked } else { Turn::Again };
                 }
                 // What follows may be CLIENT LIST.
                 let suspended = std::mem::take(&mut engine.clients.get_mut(me).suspended);
                 engine.stats.suspended_clients -= u64::from(suspended);
             }
-            State::Held if !engine.shard.holds.is_idle() => return Turn::Parked,
-            State::Held | State::Full => {}
+            State::Held if engine.keyspace.is_holding() => return Turn::Parked,
+            State::Held | State::Full | State::Late => {}
             State::Ready | State::Over => return Turn::Flow(Flow::Read),
         }
         self.state = State::Ready;
@@ -346,7 +459,7 @@ impl Session {
 
     /// Answers a protocol error; the connection closes behind it.
     #[cold]
-    fn refuse(&mut self, engine: &mut Engine, error: ProtocolError, out: &mut Out) -> Flow {
+    fn refuse<A: Access>(&mut self, engine: &mut Engine<A>, error: ProtocolError, out: &mut Out) -> Flow {
         engine.stats.error_replies += 1;
         crate::proto::reply::Reply::new(out, false).error_bytes(&error.text());
         self.carry.clear();
@@ -355,15 +468,17 @@ impl Session {
     }
 
     /// The connection has gone: gives back what lies in the keyspace. Returns a task that must go on nevertheless.
-    pub fn close(self, engine: &mut Engine) -> Option<Box<dyn Task>> {
+    pub fn close<A: Access>(self, engine: &mut Engine<A>, database: usize) -> Option<Box<dyn Task>> {
         if let Some(sink) = self.sink {
-            engine.shard.blob_release(sink.blob);
+            engine.keyspace.with_shard(sink.hash, |shard| shard.blob_release(sink.blob));
         }
         let State::Task(mut task) = self.state else { return None };
         if task.must_finish() {
             return Some(task);
         }
-        task.abandon(&mut engine.shard);
+        let mut db = engine.keyspace.db(database, engine.clock.unix_ms());
+        task.abandon(&mut db);
+        db.unlock();
         None
     }
 }

@@ -19,8 +19,10 @@
 //! Invariant: P <= D <= P+k for every segment of a page. A page is never larger than its deepest segment needs, except when the memory for
 //! a smaller one could not be had.
 
+use super::peek::Mirror;
 use super::raw::{PAGE_BITS_MAX, PageRef, Segment};
 use dolmen_slab::{AllocError, Slab};
+use std::sync::Arc;
 
 /// No segment is deeper. 2^24 segments of some 350 entries are more than a slab can hold, so only hashes that do not differ in their top
 /// bits get here. It bounds the directory (root: 2^13 words) whatever the hashes are.
@@ -39,6 +41,8 @@ pub(super) struct Directory {
     bytes: usize,
     /// See `epoch`.
     epoch: u64,
+    /// Shows the root to threads that look without the lock.
+    mirror: Option<Arc<Mirror>>,
 }
 
 /// A segment and where its first word is.
@@ -51,7 +55,7 @@ pub(super) struct Place {
 
 impl Directory {
     pub(super) const fn new() -> Directory {
-        Directory { root: Vec::new(), shift: 32, depth_max: 0, bytes: 0, epoch: 0 }
+        Directory { root: Vec::new(), shift: 32, depth_max: 0, bytes: 0, epoch: 0, mirror: None }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -70,6 +74,23 @@ impl Directory {
 
     pub(super) fn set_epoch(&mut self, epoch: u64) {
         self.epoch = epoch;
+    }
+
+    /// From now on the root is shown in `mirror`.
+    pub(super) fn set_mirror(&mut self, mirror: Option<Arc<Mirror>>) {
+        self.mirror = mirror;
+        self.show();
+    }
+
+    pub(super) fn take_mirror(&mut self) -> Option<Arc<Mirror>> {
+        self.mirror.take()
+    }
+
+    /// The root has changed.
+    fn show(&self) {
+        if let Some(mirror) = &self.mirror {
+            mirror.show(&self.root, self.shift);
+        }
     }
 
     /// Slab and heap bytes.
@@ -166,6 +187,7 @@ impl Directory {
         match self.alloc_page(slab, 0, 0, segment) {
             Ok(page) => {
                 self.root = vec![page];
+                self.show();
                 Ok(())
             }
             Err(error) => {
@@ -186,6 +208,7 @@ impl Directory {
             self.root = Vec::new();
             self.shift = 32;
             self.depth_max = 0;
+            self.show();
         }
     }
 
@@ -251,6 +274,7 @@ impl Directory {
         let first = self.root_index(prefix) / run * run;
         self.root[first..first + run].fill(page);
         self.depth_max = self.depth_max.max(page.depth() + page.bits());
+        self.show();
     }
 
     fn resize_page(&mut self, slab: &mut Slab, prefix: u32, page: PageRef, bits: u32) -> Result<(), AllocError> {
@@ -306,6 +330,7 @@ impl Directory {
             self.root = self.root.iter().step_by(2).copied().collect();
             self.shift += 1;
         }
+        self.show();
         self.note_depth_max();
         true
     }

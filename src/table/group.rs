@@ -25,6 +25,17 @@ pub(super) struct Head {
 }
 const_assert!(size_of::<Head>() == 16 && align_of::<Head>() == 16);
 
+impl Head {
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "the parts of a packed word")]
+    fn from_words(low: u64, high: u64) -> Head {
+        let mut tags = [0; SLOTS as usize];
+        tags[..8].copy_from_slice(&low.to_le_bytes());
+        tags[8..].copy_from_slice(&(high as u32).to_le_bytes());
+        Head { tags, meta: (high >> 32) as u32 }
+    }
+}
+
 /// A set of slots: bit `i` is slot `i`. Iterating yields the slots in ascending order, each below `SLOTS`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Mask(u32);
@@ -61,6 +72,12 @@ impl Iterator for Mask {
         self.0 &= self.0 - 1;
         Some(slot)
     }
+}
+
+/// The slots whose tag is `tag`, in the first 16 bytes of a bucket given as two words: for those who read a bucket without its lock.
+#[inline(always)]
+pub(super) fn matches_in_words(low: u64, high: u64, tag: u8) -> Mask {
+    Group::load(&Head::from_words(low, high)).matches(tag)
 }
 
 #[cfg(all(target_arch = "x86_64", not(miri), not(dolmen_portable_group)))]

@@ -353,6 +353,12 @@ impl Table {
         Tended::Idle
     }
 
+    /// Does `maintain` have something to do?
+    #[inline]
+    pub fn has_work(&self) -> bool {
+        !self.queue.is_idle()
+    }
+
     /// Rewrites up to `budget_segments` segments that are due; true if more work waits. To be called between batches, off the requests.
     pub fn maintain(&mut self, slab: &mut Slab, entries: &impl Entries, budget_segments: usize) -> bool {
         if self.queue.is_idle() {

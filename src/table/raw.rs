@@ -272,6 +272,14 @@ impl Word {
     }
 }
 
+/// The home bucket of `prefix` in the segment of a directory word that was read racing: it may be anything. `None`: it is no segment.
+#[inline(always)]
+#[expect(clippy::cast_possible_truncation, reason = "the halves of a word")]
+pub(super) fn unpacked_home(word: u64, prefix: u32) -> Option<Handle> {
+    let segment = Word { handle: word as u32, shape: (word >> 32) as u32 }.unpack();
+    (segment.buckets > 0).then(|| segment.home_line(prefix))
+}
+
 impl Segment {
     /// An empty segment of `buckets` buckets.
     pub(super) fn alloc(slab: &mut Slab, buckets: u32, depth: u32) -> Result<Segment, AllocError> {
@@ -508,6 +516,29 @@ impl PageRef {
     pub(super) fn free(self, slab: &mut Slab) {
         // SAFETY: from `alloc` with this size; the owner forgets every copy (module invariants).
         unsafe { slab.free(self.handle, self.bytes()) };
+    }
+
+    /// As one word, for showing it to other threads: see `Mirror`.
+    pub(super) fn bits_word(self) -> u64 {
+        u64::from(self.handle.bits()) | u64::from(self.depth) << 32 | u64::from(self.shift) << 40
+    }
+
+    /// What `bits_word` made, or 0: no page (its handle is null).
+    #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "the parts of a packed word")]
+    pub(super) fn from_bits_word(word: u64) -> PageRef {
+        PageRef { handle: Handle::from_bits(word as u32), depth: (word >> 32) as u8, shift: (word >> 40) as u8 }
+    }
+
+    /// The word for `prefix`, read while the owner may be writing it, or the memory be another's by now. `None`: there is no memory.
+    #[inline(always)]
+    pub(super) fn racing_word(self, memory: &dolmen_slab::Peek, prefix: u32) -> Option<u64> {
+        if self.handle.is_null() {
+            return None;
+        }
+        // Masked, as the page may be no page: whatever comes out is checked by `word`.
+        let index = u64::from(prefix << (self.depth & 31)) >> (self.shift & 63);
+        memory.word(self.handle, u32::try_from(index & 0xffff_ffff).unwrap_or(0))
     }
 
     pub(super) fn bytes(&self) -> usize {

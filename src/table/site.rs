@@ -5,8 +5,10 @@
 //! every allocation and release of a segment, hence every rewrite.
 
 use super::Table;
+use super::peek::Mirror;
 use super::raw::{self, Home, top};
 use dolmen_slab::{Handle, Slab};
+use std::sync::Arc;
 
 /// The home bucket of a hash, as an address in the slab.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,6 +23,14 @@ impl Site {
     pub fn is_none(self) -> bool {
         self.0.is_null()
     }
+
+    /// Fetches the entries here that may have this hash. For when the site's line has had its time.
+    #[inline(always)]
+    pub fn prefetch_entries(self, slab: &Slab, hash: u64) {
+        if !self.is_none() {
+            raw::prefetch_matches(slab, self.0, top(hash));
+        }
+    }
 }
 
 impl Table {
@@ -31,9 +41,27 @@ impl Table {
         self.directory.epoch()
     }
 
-    /// Sets a table that takes another's place apart from it.
-    pub fn succeed(&mut self, other: &Table) {
+    /// Sets a table that takes another's place apart from it. Who looks from outside sees this one from now on.
+    pub fn succeed(&mut self, other: &mut Table) {
         self.directory.set_epoch(other.epoch() + 1);
+        self.directory.set_mirror(other.directory.take_mirror());
+    }
+
+    /// Two tables have changed places: who looks at a place from outside sees the one that is there now.
+    pub fn swap_mirrors(&mut self, other: &mut Table) {
+        let (own, others) = (self.directory.take_mirror(), other.directory.take_mirror());
+        self.directory.set_mirror(others);
+        other.directory.set_mirror(own);
+    }
+
+    /// From now on other threads may look at the table without its lock, see [`Mirror`].
+    pub fn mirror(&mut self, mirror: Arc<Mirror>) {
+        self.directory.set_mirror(Some(mirror));
+    }
+
+    /// Sets a table that changes places with another apart from what both were.
+    pub fn set_epoch(&mut self, epoch: u64) {
+        self.directory.set_epoch(epoch);
     }
 
     /// Where the search for `hash` begins. Fetches that line.
@@ -48,14 +76,6 @@ impl Table {
                 Site(line)
             }
             None => Site::NONE,
-        }
-    }
-
-    /// Fetches the entries at a site that may have this hash. For when `site` has had its time.
-    #[inline(always)]
-    pub fn prefetch_entries_at(&self, slab: &Slab, site: Site, hash: u64) {
-        if !site.is_none() {
-            raw::prefetch_matches(slab, site.0, top(hash));
         }
     }
 

@@ -4,7 +4,9 @@
 //! turn: poll (inputs → sessions → output) → suspended commands → flush (one send each) → background, in slices
 //! ```
 //! Every turn is bounded: dispatch of inputs ends after `DISPATCH_MAX_NS` (as looked at between connections, at every `DISPATCH_LOOK`-th),
-//! suspended commands and background work get slices.
+//! what was received together by then is run within `BATCH_MAX_NS` or left to the next turn, suspended commands and background work get slices.
+mod batch;
+pub mod crew;
 mod rates;
 #[cfg(test)]
 mod sim_tests;
@@ -13,6 +15,7 @@ mod state;
 use crate::base::clock::{Clock, whole_ns};
 use crate::cmd::ctx::Budget;
 use crate::config::Config;
+use crate::db::{Access, Alone};
 use crate::exec::Engine;
 use crate::net::{Backend, Flow};
 use crate::session::Turn;
@@ -29,13 +32,13 @@ const SHUTDOWN_LINGER_MAX: Duration = Duration::from_millis(500);
 const SHUTDOWN_FLUSH_MAX: Duration = Duration::from_secs(3);
 
 /// A thread's worth of server.
-pub struct Worker<B: Backend> {
+pub struct Worker<B: Backend, A = Alone> {
     backend: B,
-    state: State,
+    state: State<A>,
 }
 
-impl<B: Backend> Worker<B> {
-    /// A worker over a backend that listens already.
+impl<B: Backend> Worker<B, Alone> {
+    /// A worker, alone, over a backend that listens already.
     ///
     /// # Errors
     /// If the address space for the data cannot be reserved.
@@ -46,14 +49,21 @@ impl<B: Backend> Worker<B> {
         seed: u64,
         memory: dolmen_slab::Config,
     ) -> std::io::Result<Worker<B>> {
-        Ok(Worker { backend, state: State::new(Engine::new(config, clock, seed, memory)?) })
+        Ok(Worker::over(backend, Engine::new(config, clock, seed, memory)?))
+    }
+}
+
+impl<B: Backend, A: Access> Worker<B, A> {
+    /// A worker over a backend that listens already.
+    pub fn over(backend: B, engine: Engine<A>) -> Worker<B, A> {
+        Worker { backend, state: State::new(engine) }
     }
 
     pub fn backend(&mut self) -> &mut B {
         &mut self.backend
     }
 
-    pub fn engine(&mut self) -> &mut Engine {
+    pub fn engine(&mut self) -> &mut Engine<A> {
         &mut self.state.engine
     }
 
@@ -65,7 +75,16 @@ impl<B: Backend> Worker<B> {
         let engine = &mut self.state.engine;
         engine.stats.backend_bytes = self.backend.memory_bytes() as u64;
         engine.facts.start_used_bytes = engine.used_bytes();
-        while !self.turn(None)? {}
+        let served = loop {
+            match self.turn(None) {
+                Ok(false) => {}
+                Ok(true) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        let asks = &self.state.engine.asks;
+        self.state.engine.fleet.end_others(asks.shutdown.unwrap_or(true));
+        served?;
         self.shut_down()
     }
 
@@ -79,6 +98,7 @@ impl<B: Backend> Worker<B> {
         self.backend.poll(&mut self.state, Some(timeout))?;
         self.state.wake();
         self.run_suspended();
+        self.state.publish();
         self.backend.flush(&mut self.state);
         let backend = &self.backend;
         self.state.flushed(|conn| backend.queued(conn));
@@ -95,6 +115,9 @@ impl<B: Backend> Worker<B> {
 
     /// Gives every session that waits for time its slice.
     fn run_suspended(&mut self) {
+        if self.state.has_errands() {
+            self.state.run_errands(TASK_SLICE);
+        }
         if self.state.has_orphans() {
             self.state.step_orphans(TASK_SLICE);
         }
@@ -148,7 +171,6 @@ impl<B: Backend> Worker<B> {
         while !at_once && self.backend.connections() > 0 && self.state.watch.now_ns() < until_ns {
             self.turn(Some(Duration::from_millis(10)))?;
         }
-        log::info!("Dolmen is now ready to exit, bye bye...");
         Ok(())
     }
 }

@@ -3,19 +3,23 @@
 use crate::base::clock::Stopwatch;
 use crate::base::indexed::Indexed;
 use crate::base::out::Out;
+use crate::base::sync::mailbox::Receiver;
 use crate::cmd::client::{Client, gate};
 use crate::cmd::ctx::{Budget, Task};
+use crate::cmd::fleet::Errand;
+use crate::db::{Access, Alone};
 use crate::exec::Engine;
-use crate::net::{ConnId, Flow, Handler, Peer, Why};
+use crate::net::{Answers, Balance, ConnId, Flow, Handler, Input, Peer, Why};
 use crate::proto::errors;
 use crate::session::{Session, Turn};
 use crate::worker::rates::Rates;
 use bumpalo::Bump;
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Time after which dispatch of inputs ends, so that others, suspended commands and background work get their turn.
-const DISPATCH_MAX_NS: u64 = 200_000;
+pub(super) const DISPATCH_MAX_NS: u64 = 200_000;
 /// Connections between two looks at the clock for that.
 const DISPATCH_LOOK: u32 = 8;
 /// Background work of a turn.
@@ -24,18 +28,28 @@ const BACKGROUND_MAX_NS: u64 = 100_000;
 /// Output below which a session that waited for room goes on.
 const OUT_LOW_BYTES: usize = crate::cmd::many::OUT_HIGH_BYTES / 4;
 /// Less queued output than this is not counted to the client: it is gone before anybody could ask.
-const ACCOUNT_MIN_BYTES: usize = 64 * 1024;
+pub(super) const ACCOUNT_MIN_BYTES: usize = 64 * 1024;
 /// Connections looked at for time-outs at each tick of the cron.
 const CRON_CONNECTIONS: usize = 256;
 
 /// A connection's session, with its id for calls to the backend.
 pub(super) struct Slot {
     pub(super) session: Session,
-    generation: u32,
+    pub(super) generation: u32,
     /// In `State::ready`, `State::held`: an id stands in a queue once.
-    queued: bool,
+    pub(super) queued: bool,
     /// Memory was counted for the client.
-    accounted: bool,
+    pub(super) accounted: bool,
+    /// Counts among the clients of all workers.
+    admitted: bool,
+}
+
+impl Slot {
+    /// Nothing follows from an input that was handled: the common case.
+    #[inline]
+    pub(super) fn is_quiet(&self, flow: Flow, out: &Out) -> bool {
+        flow == Flow::Read && !self.accounted && out.queued() < ACCOUNT_MIN_BYTES && self.session.is_idle()
+    }
 }
 
 /// A command without a client.
@@ -46,19 +60,19 @@ struct Orphan {
     bytes: u64,
 }
 
-fn enqueue(queue: &mut VecDeque<ConnId>, slot: &mut Slot, conn: ConnId) {
+pub(super) fn enqueue(queue: &mut VecDeque<ConnId>, slot: &mut Slot, conn: ConnId) {
     if !std::mem::replace(&mut slot.queued, true) {
         queue.push_back(conn);
     }
 }
 
 /// Everything of a worker but its backend.
-pub struct State {
-    pub engine: Engine,
+pub struct State<A = Alone> {
+    pub engine: Engine<A>,
     pub(super) sessions: Indexed<Slot>,
-    arena: Bump,
+    pub(super) arena: Bump,
     /// Sessions that go on when given time.
-    ready: VecDeque<ConnId>,
+    pub(super) ready: VecDeque<ConnId>,
     /// Sessions that wait for names, in the order of their arrival.
     held: VecDeque<ConnId>,
     /// Sessions that were left with output in this turn, to be looked after when it was offered to the kernel.
@@ -70,8 +84,8 @@ pub struct State {
     discard: Box<[u8]>,
     pub(super) watch: Stopwatch,
     /// The last reading of the watch, and the one with which the turn began.
-    now_ns: u64,
-    woken_ns: u64,
+    pub(super) now_ns: u64,
+    pub(super) woken_ns: u64,
     awake: bool,
     /// Calls of `turn_over` in this turn.
     looks: u32,
@@ -81,11 +95,16 @@ pub struct State {
     cron_cursor: u32,
     rates: Rates<3>,
     terminate: bool,
+    /// What other workers want done, with several.
+    mail: Option<Receiver<Errand>>,
+    errands: VecDeque<Errand>,
+    /// Counts the clients of all workers, with several.
+    balance: Option<Arc<Balance>>,
 }
 
-impl State {
+impl<A: Access> State<A> {
     #[must_use]
-    pub fn new(engine: Engine) -> State {
+    pub fn new(engine: Engine<A>) -> State<A> {
         let watch = engine.clock.stopwatch();
         let now_ns = watch.now_ns();
         State {
@@ -108,6 +127,51 @@ impl State {
             cron_cursor: 0,
             rates: Rates::new(now_ns),
             terminate: false,
+            mail: None,
+            errands: VecDeque::new(),
+            balance: None,
+        }
+    }
+
+    /// Becomes one of several workers.
+    pub(super) fn join(&mut self, mail: Receiver<Errand>, balance: Arc<Balance>) {
+        self.mail = Some(mail);
+        self.balance = Some(balance);
+    }
+
+    /// Does what other workers want done, for some time.
+    pub(super) fn run_errands(&mut self, time: Duration) {
+        if let Some(mail) = &mut self.mail {
+            mail.drain(|errand| self.errands.push_back(errand));
+        }
+        let mut budget = Budget::new(&self.engine.clock, time);
+        for _ in 0..self.errands.len() {
+            let Some(mut errand) = self.errands.pop_front() else { break };
+            if !errand(&mut self.engine.local(), &mut budget) {
+                self.errands.push_back(errand);
+            }
+        }
+        while let Some(id) = self.engine.asks.wake.pop() {
+            if let Some(index) = self.engine.clients.index_of(id)
+                && let Some(slot) = self.sessions.get_mut(index)
+                && slot.session.is_suspended()
+            {
+                let conn = ConnId { index, generation: slot.generation };
+                enqueue(&mut self.ready, slot, conn);
+            }
+        }
+    }
+
+    pub(super) fn has_errands(&self) -> bool {
+        !self.errands.is_empty() || self.mail.as_ref().is_some_and(Receiver::has_mail)
+    }
+
+    /// Lets the other workers know what was counted, before replies tell of it.
+    #[inline]
+    pub(super) fn publish(&mut self) {
+        if A::SHARED {
+            self.engine.stats.clients = self.engine.clients.len() as u64;
+            self.engine.fleet.publish(&self.engine.stats);
         }
     }
 
@@ -118,12 +182,13 @@ impl State {
     /// How long the backend may wait for events.
     #[must_use]
     pub fn timeout(&self) -> Duration {
-        if self.background_due || !self.ready.is_empty() || !self.orphans.is_empty() {
+        if self.background_due || !self.ready.is_empty() || !self.orphans.is_empty() || self.has_errands() {
             return Duration::ZERO;
         }
         let cron = Duration::from_nanos(self.cron_due_ns.saturating_sub(self.now_ns));
         let unix_ms = self.engine.clock.unix_ms();
-        let due = self.engine.shard.next_due_ms().map(|due| Duration::from_millis(due.saturating_sub(unix_ms).max(1)));
+        let due =
+            self.engine.keyspace.next_due_ms().map(|due| Duration::from_millis(due.saturating_sub(unix_ms).max(1)));
         due.map_or(cron, |due| due.min(cron))
     }
 
@@ -189,9 +254,7 @@ impl State {
 
     /// Is there a session whose input was read and not yet answered?
     pub fn is_waited_for(&self) -> bool {
-        self.sessions
-            .iter()
-            .any(|(_, slot)| slot.session.is_suspended() || slot.session.is_held() || slot.session.is_full())
+        self.sessions.iter().any(|(_, slot)| slot.session.is_waiting())
     }
 
     pub fn next_ready(&mut self) -> Option<ConnId> {
@@ -218,7 +281,7 @@ impl State {
     /// When nobody holds names any more, those who waited go on in the order of their arrival.
     #[inline]
     pub fn release_held(&mut self) {
-        if !self.held.is_empty() && self.engine.shard.holds.is_idle() {
+        if !self.held.is_empty() && !self.engine.keyspace.is_holding() {
             self.ready.append(&mut self.held);
         }
     }
@@ -248,7 +311,7 @@ impl State {
     }
 
     /// Is more output queued than the configuration allows?
-    fn is_over_limit(engine: &Engine, index: u32, out: &Out) -> bool {
+    fn is_over_limit(engine: &Engine<A>, index: u32, out: &Out) -> bool {
         let hard = engine.config.client_output_buffer_limits.normal.hard_bytes;
         let over = hard > 0 && out.queued() as u64 > hard;
         if over {
@@ -258,7 +321,7 @@ impl State {
     }
 
     /// What CLIENT LIST and INFO tell of the memory of a client.
-    fn account(engine: &mut Engine, index: u32, slot: &mut Slot, queued: usize) {
+    fn account(engine: &mut Engine<A>, index: u32, slot: &mut Slot, queued: usize) {
         let session = &slot.session;
         let client = engine.clients.get_mut(index);
         let suspended = session.is_suspended();
@@ -277,11 +340,11 @@ impl State {
 
     /// What follows from an input: the session may have to wait, or its output may be over the limit.
     #[inline(never)]
-    fn after_input(&mut self, conn: ConnId, flow: Flow, out: &Out) -> Flow {
+    pub(super) fn after_input(&mut self, conn: ConnId, flow: Flow, out: &Out) -> Flow {
         let Some(slot) = self.sessions.get_mut(conn.index) else { return Flow::Abort };
         if slot.session.is_held() {
             enqueue(&mut self.held, slot, conn);
-        } else if slot.session.is_suspended() {
+        } else if slot.session.is_suspended() || slot.session.is_late() {
             enqueue(&mut self.ready, slot, conn);
         }
         if !out.is_empty() {
@@ -305,12 +368,13 @@ impl State {
         let until_ns = self.now_ns + slice_ns;
         let (watch, now_ns) = (&self.watch, &mut self.now_ns);
         let mut worked = false;
-        self.background_due = self.engine.shard.background(now_ms, cron, || {
+        self.background_due = self.engine.keyspace.background(now_ms, cron, || {
             worked = true;
             *now_ns = watch.now_ns();
             *now_ns < until_ns
         });
-        if worked || cron {
+        // With several workers it takes a look at every shard.
+        if if A::SHARED { cron && self.engine.fleet.me() == 0 } else { worked || cron } {
             let used = self.engine.used_bytes();
             self.engine.stats.used_bytes_peak = self.engine.stats.used_bytes_peak.max(used);
         }
@@ -352,7 +416,7 @@ fn is_local(peer: &Peer) -> bool {
     peer.unix || address.is_ok_and(|address| address.ip().to_canonical().is_loopback())
 }
 
-impl Handler for State {
+impl<A: Access> Handler for State<A> {
     fn woken(&mut self) {
         self.wake();
     }
@@ -360,7 +424,10 @@ impl Handler for State {
     fn opened(&mut self, conn: ConnId, peer: Peer, out: &mut Out) -> Flow {
         self.wake();
         let engine = &mut self.engine;
-        let full = engine.clients.len() >= engine.config.maxclients as usize;
+        let full = match &self.balance {
+            None => engine.clients.len() >= engine.config.maxclients as usize,
+            Some(balance) => !balance.admit(engine.config.maxclients),
+        };
         let now_ms = engine.clock.unix_ms();
         let locked = !engine.config.requirepass.is_empty();
         let denied = engine.config.protected_mode && !locked && !is_local(&peer);
@@ -373,7 +440,13 @@ impl Handler for State {
         });
         self.sessions.insert(
             conn.index,
-            Slot { session: Session::default(), generation: conn.generation, queued: false, accounted: false },
+            Slot {
+                session: Session::default(),
+                generation: conn.generation,
+                queued: false,
+                accounted: false,
+                admitted: !full,
+            },
         );
         if full || denied {
             engine.stats.rejected_connections += 1;
@@ -393,10 +466,11 @@ impl Handler for State {
         self.engine.clients.get_mut(conn.index).last_input_unix_ms = self.engine.clock.unix_ms();
         self.arena.reset();
         let flow = slot.session.data(&mut self.engine, conn.index, &self.arena, bytes, out);
-        if flow == Flow::Read && !slot.accounted && out.queued() < ACCOUNT_MIN_BYTES && slot.session.is_idle() {
-            return flow;
-        }
-        self.after_input(conn, flow, out)
+        if slot.is_quiet(flow, out) { flow } else { self.after_input(conn, flow, out) }
+    }
+
+    fn batch(&mut self, inputs: &[Input], bytes: &[u8], answers: &mut impl Answers) {
+        self.run_batch(inputs, bytes, answers);
     }
 
     fn sink(&mut self, conn: ConnId) -> &mut [u8] {
@@ -428,12 +502,17 @@ impl Handler for State {
 
     fn closed(&mut self, conn: ConnId, _why: Why) {
         if let Some(slot) = self.sessions.remove(conn.index) {
+            if slot.admitted
+                && let Some(balance) = &self.balance
+            {
+                balance.dismiss();
+            }
             let client = self.engine.clients.get(conn.index);
             let database = client.database;
             self.engine.stats.clients_bytes -= u64::from(client.query_bytes) + u64::from(client.out_bytes);
             self.engine.stats.suspended_clients -= u64::from(client.suspended);
             self.engine.clients.remove(conn.index);
-            if let Some(task) = slot.session.close(&mut self.engine) {
+            if let Some(task) = slot.session.close(&mut self.engine, database as usize) {
                 let bytes = task.bytes() as u64;
                 self.engine.stats.clients_bytes += bytes;
                 self.orphans.push_back(Orphan { task, database, bytes });

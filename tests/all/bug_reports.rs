@@ -95,6 +95,26 @@ fn row_13_numbers_that_are_none() {
     );
 }
 
+/// Row 17, ga PR#1968: the greatest number, and one more, in each of the three ways.
+#[test]
+fn row_17_overflow_of_the_widest_field() {
+    let server = Server::start();
+    let mut c = server.client();
+    script(
+        &server,
+        &mut c,
+        r"
+        BITFIELD b SET i64 0 9223372036854775807              => [:0]
+        BITFIELD b OVERFLOW SAT INCRBY i64 0 1                => [:9223372036854775807]
+        BITFIELD b OVERFLOW FAIL INCRBY i64 0 1               => [nil]
+        BITFIELD b OVERFLOW WRAP INCRBY i64 0 1               => [:-9223372036854775808]
+        BITFIELD b OVERFLOW SAT INCRBY i64 0 -1               => [:-9223372036854775808]
+        BITFIELD b OVERFLOW FAIL INCRBY i64 0 -1              => [nil]
+        BITFIELD b OVERFLOW WRAP INCRBY i64 0 -1              => [:9223372036854775807]
+        ",
+    );
+}
+
 /// Row 19, rd#4886 and vk PR#3588: 38,000 keys come and go during a SCAN of 2,000.
 #[test]
 fn row_19_scan_while_keys_come_and_go() {
@@ -138,4 +158,40 @@ fn row_41_ordinary_commands_in_resp3() {
         GET none       => nil
         ",
     );
+}
+
+/// Row 15: an offset near the end of 64 bits, and nothing at an absent key.
+#[test]
+fn setrange_of_a_huge_offset() {
+    let server = Server::start();
+    script(
+        &server,
+        &mut server.client(),
+        r"
+        SETRANGE k 9223372036854775757 v  => -ERR string exceeds maximum allowed size
+        SETRANGE k 0 ''          => :0
+        EXISTS k                 => :0
+        ",
+    );
+}
+
+/// Row 51, rd PR#14784 and valkey-glide PR#2126: RESTORE over a key, of a damaged payload, with odd times.
+#[test]
+fn row_51_restore_refuses_what_it_must() {
+    let server = Server::start();
+    let mut c = server.client();
+    c.expect("SET k v", "+OK");
+    let payload = c.run("DUMP k").bytes().to_vec();
+    let mut restore = |key: &str, ttl: &str, payload: &[u8], options: &[&str]| {
+        let mut words: Vec<&[u8]> = vec![b"RESTORE", key.as_bytes(), ttl.as_bytes(), payload];
+        words.extend(options.iter().map(|option| option.as_bytes()));
+        c.call(&words).to_string()
+    };
+    assert!(restore("k", "0", &payload, &[]).starts_with("-BUSYKEY"));
+    let mut damaged = payload.clone();
+    *damaged.last_mut().expect("a checksum") ^= 0x80;
+    assert_eq!(restore("l", "0", &damaged, &[]), "-ERR DUMP payload version or checksum are wrong");
+    assert_eq!(restore("l", "-1", &payload, &[]), "-ERR Invalid TTL value, must be >= 0");
+    assert_eq!(restore("l", "1", &payload, &["ABSTTL"]), "+OK");
+    c.expect("EXISTS l", ":0");
 }

@@ -15,13 +15,19 @@
 
 mod harness;
 
+mod bits;
 mod bug_reports;
 mod clients;
 mod connection;
 mod differential;
+mod dump;
 mod expiry;
 mod hostile;
 mod keys;
+mod moves;
 mod protocol;
 mod server;
 mod strings;
+mod strings_conditions;
+mod strings_parts;
+mod workers;

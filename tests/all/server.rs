@@ -325,11 +325,14 @@ fn every_command_is_tested() {
     }
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/all");
     let read = |name: &str| fs::read_to_string(folder.join(name)).expect("a source of these tests");
-    let families: String = ["bug_reports", "connection", "expiry", "keys", "server", "strings"]
-        .map(|name| read(&format!("{name}.rs")))
-        .concat();
-    // Random programs cannot end the connection or the server, stop it for a while, or compare what the time is; FLUSH is Dolmen's own.
-    let not_random = ["quit", "shutdown", "debug", "time", "flush"];
+    let files = fs::read_dir(&folder).expect("the folder of these tests");
+    let names = files.map(|file| file.expect("a file").file_name().into_string().expect("text"));
+    let families: String = names
+        .filter(|name| !["differential.rs", "harness.rs"].contains(&name.as_str()))
+        .map(|name| read(&name))
+        .collect();
+    // Random programs cannot end the connection or the server, stop it for a while, or compare what the time is; some Redis 7 does not have.
+    let not_random = ["quit", "shutdown", "debug", "time", "flush", "msetex", "digest", "delex", "delifeq"];
     let random = read("differential.rs");
     // The name in capitals or as a row of a script, not as a part of another word.
     let mentions = |text: &str, name: &str| {
@@ -732,4 +735,31 @@ fn the_query_buffer_limit_holds_for_large_values() {
     assert!(cut.try_read().is_err(), "a value above the limit was taken");
     c.expect("EXISTS big", ":0");
     c.expect("PING", "+PONG");
+}
+
+/// `cpu-list` and Redis's `io-threads`.
+#[test]
+fn workers_are_pinned_and_io_threads_are_noted() {
+    if matches!(under_test().1, crate::harness::Kind::Redis) {
+        return;
+    }
+    let allowed = |status: &Path| {
+        let status = fs::read_to_string(status).unwrap_or_default();
+        let list = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
+        list.unwrap_or_default().trim().to_owned()
+    };
+    // The last of the CPUs that this test may use.
+    let mine = allowed(Path::new("/proc/self/status"));
+    let cpu = mine.rsplit([',', '-']).next().expect("a CPU");
+    let server = Server::with(&["--workers", "1", "--cpu-list", cpu, "--io-threads", "4"]);
+    let mut c = server.client();
+    c.expect("PING", "+PONG");
+    assert_eq!(c.run("CONFIG GET cpu-list").items()[1].text(), cpu);
+    assert_eq!(c.run("CONFIG GET io-threads").items()[1].text(), "4");
+    let threads = fs::read_dir(format!("/proc/{}/task", server.pid())).expect("the server's threads");
+    let pinned = threads.filter_map(Result::ok).filter(|thread| allowed(&thread.path().join("status")) == cpu).count();
+    assert!(pinned >= 1, "no thread has CPU {cpu} for itself");
+    assert!(server.output().contains("io-threads has no effect"), "{}", server.output());
+    let (status, output) = run_to_end(&["--cpu-list", "1023-0"]);
+    assert!(!status.success() && output.contains("cpu-list: '1023-0' is not a range of CPUs"), "{output}");
 }

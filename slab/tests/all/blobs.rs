@@ -13,6 +13,7 @@ enum Op {
     Append { blob: usize, bytes: usize },
     Receive { blob: usize, bytes: usize },
     WriteAt { blob: usize, offset: usize, bytes: usize },
+    ExtendZeros { blob: usize, bytes: usize },
     Release { blob: usize },
     Ref { blob: usize },
     CloneRef { index: usize },
@@ -30,7 +31,8 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
             3 => prop_oneof![Just(0), Just(20_000), Just(65_536), 0..2_000_000usize].prop_map(|hint| Op::New { hint }),
             6 => (any_index, bytes.clone()).prop_map(|(blob, bytes)| Op::Append { blob, bytes }),
             3 => (any_index, bytes.clone()).prop_map(|(blob, bytes)| Op::Receive { blob, bytes }),
-            5 => (any_index, any_index, bytes).prop_map(|(blob, offset, bytes)| Op::WriteAt { blob, offset, bytes }),
+            5 => (any_index, any_index, bytes.clone()).prop_map(|(blob, offset, bytes)| Op::WriteAt { blob, offset, bytes }),
+            4 => (any_index, bytes).prop_map(|(blob, bytes)| Op::ExtendZeros { blob, bytes }),
             2 => any_index.prop_map(|blob| Op::Release { blob }),
             4 => any_index.prop_map(|blob| Op::Ref { blob }),
             1 => any_index.prop_map(|index| Op::CloneRef { index }),
@@ -61,7 +63,9 @@ fn assert_blob(slab: &Slab, id: BlobId, expected: &[u8]) {
     for (index, part) in expected.chunks(SEGMENT_BYTES).enumerate() {
         assert!(slab.blob_segment(id, index) == part, "segment {index} of {id:?}");
     }
-    assert!(slab.blob_bytes(id) >= expected.len() as u64);
+    // Segments of zeros may be holes.
+    let solid = expected.chunks(SEGMENT_BYTES).filter(|part| part.iter().any(|&byte| byte != 0));
+    assert!(slab.blob_bytes(id) >= solid.map(<[u8]>::len).sum::<usize>() as u64);
 }
 
 fn assert_ref(reference: &BlobRef, expected: &[u8]) {
@@ -119,6 +123,11 @@ proptest! {
                     let bytes = noise(seed, bytes.min(expected.len() - offset));
                     slab.blob_write_at(order[index], offset, &bytes).unwrap();
                     expected[offset..offset + bytes.len()].copy_from_slice(&bytes);
+                }
+                Op::ExtendZeros { blob, bytes } => if let Some(index) = pick(blob, order.len()) {
+                    let expected = blobs.get_mut(&order[index].bits()).unwrap();
+                    slab.blob_extend_zeros(order[index], expected.len() + bytes).unwrap();
+                    expected.resize(expected.len() + bytes, 0);
                 }
                 Op::Release { blob } => if let Some(index) = pick(blob, order.len()) {
                     let id = order.swap_remove(index);
@@ -210,6 +219,64 @@ fn five_gigabytes_are_addressed_copied_on_write_and_freed_in_slices() {
     }
     assert!(slices >= 20, "{slices} slices");
     assert_eq!(slab.used_bytes(), 0);
+}
+
+#[test]
+fn a_hole_takes_memory_where_it_is_written() {
+    const LEN: usize = (512 << 20) + 5;
+    let mut slab = Slab::new(Config::default()).unwrap();
+    // Memory that was used before, so that holes must not show what is left in it.
+    let old = slab.blob_new(0).unwrap();
+    slab.blob_append(old, &vec![0xaa; 3 << 20]).unwrap();
+    slab.blob_release(old);
+    while slab.drain_frees(64) {}
+    let resident = slab.resident_estimate_bytes();
+
+    let id = slab.blob_new(0).unwrap();
+    slab.blob_append(id, b"head").unwrap();
+    slab.blob_extend_zeros(id, LEN).unwrap();
+    slab.blob_extend_zeros(id, 7).unwrap();
+    assert_eq!(slab.blob_len(id), LEN);
+    assert!(slab.used_bytes() < 1 << 20, "{} bytes used", slab.used_bytes());
+    assert_eq!(slab.used_bytes(), slab.blob_bytes(id));
+    let reference = slab.blob_ref(id);
+    for place in [300 << 20, (300 << 20) + 1, 5, LEN - 1] {
+        slab.blob_write_at(id, place, b"x").unwrap();
+    }
+    for index in 0..reference.segments() {
+        let head: &[u8] = if index == 0 { b"head" } else { b"" };
+        let (before, after) = (reference.segment(index), slab.blob_segment(id, index));
+        assert!(before.starts_with(head) && before[head.len()..].iter().all(|&byte| byte == 0), "segment {index}");
+        let written: Vec<usize> =
+            (0..after.len()).filter(|&at| after[at] == b'x').map(|at| index * SEGMENT_BYTES + at).collect();
+        let expected = [5, 300 << 20, (300 << 20) + 1, LEN - 1].into_iter().filter(|at| at / SEGMENT_BYTES == index);
+        assert_eq!(written, expected.collect::<Vec<_>>());
+        assert!(after[head.len()..].iter().all(|&byte| matches!(byte, 0 | b'x')), "segment {index}");
+    }
+    drop(reference);
+    assert!(slab.resident_estimate_bytes() <= resident + (1 << 20));
+    slab.blob_release(id);
+    while slab.drain_frees(64) {}
+    assert_eq!(slab.used_bytes(), 0);
+}
+
+#[test]
+fn a_hole_that_does_not_fit_leaves_the_blob_as_it_was() {
+    let mut slab = Slab::new(Config::default()).unwrap();
+    for head in [0, 5, SEGMENT_BYTES, SEGMENT_BYTES + 5] {
+        let id = slab.blob_new(0).unwrap();
+        let bytes = noise(1, head);
+        slab.blob_append(id, &bytes).unwrap();
+        assert!(slab.blob_extend_zeros(id, 1 << 40).is_err());
+        assert_blob(&slab, id, &bytes);
+        slab.blob_append(id, b"tail").unwrap();
+        assert_blob(&slab, id, &[&bytes[..], b"tail"].concat());
+        let other = slab.blob_new(0).unwrap();
+        slab.blob_extend_zeros(other, 2 * SEGMENT_BYTES).unwrap();
+        assert_blob(&slab, other, &[0; 2 * SEGMENT_BYTES]);
+        slab.blob_release(other);
+        slab.blob_release(id);
+    }
 }
 
 #[test]
@@ -448,4 +515,144 @@ fn writing_beyond_the_end_is_refused() {
     let id = slab.blob_new(10).unwrap();
     slab.blob_append(id, b"0123456789").unwrap();
     slab.blob_write_at(id, 8, b"abc").unwrap();
+}
+
+#[derive(Clone, Debug)]
+enum Sharing {
+    Append { blob: usize, bytes: usize },
+    Zeros { blob: usize, bytes: usize },
+    WriteAt { blob: usize, offset: usize, bytes: usize },
+    Write { blob: usize, offset: usize, bytes: usize },
+    Duplicate { blob: usize },
+    Ref { blob: usize },
+    DropRef { index: usize },
+    Release { blob: usize },
+}
+
+fn sharing() -> impl Strategy<Value = Vec<Sharing>> {
+    let bytes = prop_oneof![2 => 0..30_000usize, 1 => Just(SEGMENT_BYTES), 2 => 0..1_500_000usize];
+    let any_index = any::<usize>();
+    prop::collection::vec(
+        prop_oneof![
+            4 => (any_index, bytes.clone()).prop_map(|(blob, bytes)| Sharing::Append { blob, bytes }),
+            4 => (any_index, bytes.clone()).prop_map(|(blob, bytes)| Sharing::Zeros { blob, bytes }),
+            4 => (any_index, any_index, bytes).prop_map(|(blob, offset, bytes)| Sharing::WriteAt { blob, offset, bytes }),
+            4 => (any_index, 0..2000usize, 0..600_000usize).prop_map(|(blob, offset, bytes)| Sharing::Write { blob, offset, bytes }),
+            2 => any_index.prop_map(|blob| Sharing::Duplicate { blob }),
+            2 => any_index.prop_map(|blob| Sharing::Ref { blob }),
+            1 => any_index.prop_map(|index| Sharing::DropRef { index }),
+            1 => any_index.prop_map(|blob| Sharing::Release { blob }),
+        ],
+        1..30,
+    )
+}
+
+proptest! {
+    #![proptest_config(programs())]
+
+    /// Zeros and duplicates share memory, which nobody can tell but by the account of it.
+    #[test]
+    fn what_is_shared_is_nobodys_to_change(ops in sharing()) {
+        let mut slab = Slab::new(Config::default()).unwrap();
+        let mut blobs = vec![(slab.blob_new(0).unwrap(), Vec::new())];
+        let mut refs = Vec::<(BlobRef, Vec<u8>)>::new();
+        for (step, op) in ops.into_iter().enumerate() {
+            if blobs.is_empty() {
+                blobs.push((slab.blob_new(0).unwrap(), Vec::new()));
+            }
+            let count = blobs.len();
+            let held = |slab: &Slab, blobs: &[(BlobId, Vec<u8>)]| -> u64 {
+                blobs.iter().map(|&(id, _)| slab.blob_bytes(id)).sum()
+            };
+            match op {
+                Sharing::Append { blob, bytes } => {
+                    let (id, expected) = &mut blobs[blob % count];
+                    let bytes = noise(step as u64 + 1, bytes);
+                    slab.blob_append(*id, &bytes).unwrap();
+                    expected.extend_from_slice(&bytes);
+                }
+                Sharing::Zeros { blob, bytes } => {
+                    let (id, expected) = &mut blobs[blob % count];
+                    { let len = slab.blob_len(*id); slab.blob_extend_zeros(*id, len + bytes) }.unwrap();
+                    expected.resize(expected.len() + bytes, 0);
+                }
+                Sharing::WriteAt { blob, offset, bytes } => {
+                    let (id, expected) = &mut blobs[blob % count];
+                    let offset = offset % (expected.len() + 1);
+                    let bytes = noise(step as u64 + 1, bytes.min(expected.len() - offset));
+                    slab.blob_write_at(*id, offset, &bytes).unwrap();
+                    expected[offset..offset + bytes.len()].copy_from_slice(&bytes);
+                }
+                Sharing::Write { blob, offset, bytes } => {
+                    let (id, expected) = &mut blobs[blob % count];
+                    // Up to twice the length.
+                    let offset = (expected.len() + 1000) * offset / 1000;
+                    let bytes = noise(step as u64 + 1, bytes);
+                    slab.blob_write(*id, offset, &bytes).unwrap();
+                    if !bytes.is_empty() {
+                        expected.resize(expected.len().max(offset + bytes.len()), 0);
+                        expected[offset..offset + bytes.len()].copy_from_slice(&bytes);
+                    }
+                }
+                Sharing::Duplicate { blob } => {
+                    let (id, expected) = &blobs[blob % count];
+                    let used = slab.used_bytes();
+                    let copy = (slab.blob_duplicate(*id).unwrap(), expected.clone());
+                    prop_assert!(slab.used_bytes() - used <= (4 + 8) * 4096, "the index at most");
+                    blobs.push(copy);
+                }
+                Sharing::Ref { blob } => {
+                    let (id, expected) = &blobs[blob % count];
+                    refs.push((slab.blob_ref(*id), expected.clone()));
+                }
+                Sharing::DropRef { index } => if !refs.is_empty() {
+                    refs.swap_remove(index % refs.len());
+                }
+                Sharing::Release { blob } => {
+                    let (id, _) = blobs.swap_remove(blob % count);
+                    slab.blob_release(id);
+                }
+            }
+            prop_assert!(!refs.is_empty() || slab.used_bytes() <= held(&slab, &blobs) + (8 << 20), "freed in time");
+        }
+        for (id, expected) in &blobs {
+            assert_blob(&slab, *id, expected);
+        }
+        for (reference, expected) in &refs {
+            assert_ref(reference, expected);
+        }
+        refs.clear();
+        blobs.iter().for_each(|&(id, _)| slab.blob_release(id));
+        while slab.drain_frees(3) {}
+        prop_assert_eq!(slab.used_bytes(), 0);
+    }
+}
+
+#[test]
+fn half_a_gigabyte_of_zeros_costs_next_to_nothing() {
+    const LEN: usize = 512 << 20;
+    let mut slab = Slab::new(Config::default()).unwrap();
+    let id = slab.blob_new(0).unwrap();
+    slab.blob_append(id, b"x").unwrap();
+    let faults = page_faults();
+    {
+        let len = slab.blob_len(id);
+        slab.blob_extend_zeros(id, len + LEN - 2)
+    }
+    .unwrap();
+    slab.blob_append(id, b"y").unwrap();
+    assert!(page_faults() - faults < 1000, "{} page faults", page_faults() - faults);
+    assert!(slab.used_bytes() < 4 << 20, "{} bytes", slab.used_bytes());
+    assert_eq!((slab.blob_len(id), slab.blob_segment(id, 0)[0]), (LEN, b'x'));
+    let zeros = vec![0; SEGMENT_BYTES];
+    assert!((1..slab.blob_segments(id) - 1).all(|index| slab.blob_segment(id, index) == zeros));
+    assert_eq!(slab.blob_segment(id, LEN / SEGMENT_BYTES - 1).last(), Some(&b'y'));
+    // A write into the middle copies one extent.
+    let used = slab.used_bytes();
+    slab.blob_write_at(id, LEN / 2, b"z").unwrap();
+    assert_eq!(slab.used_bytes() - used, SEGMENT_BYTES as u64);
+    assert_eq!(slab.blob_segment(id, LEN / 2 / SEGMENT_BYTES - 1), zeros);
+    slab.blob_release(id);
+    while slab.drain_frees(100) {}
+    assert_eq!(slab.used_bytes(), 0);
 }

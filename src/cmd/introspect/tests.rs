@@ -28,21 +28,35 @@ static COMMAND: [Command<()>; 7] = [
     spec::COMMAND_LIST.run(()),
     spec::COMMAND_HELP.run(()),
 ];
+static OBJECT: [Command<()>; 5] = [
+    spec::OBJECT_ENCODING.run(()),
+    spec::OBJECT_FREQ.run(()),
+    spec::OBJECT_IDLETIME.run(()),
+    spec::OBJECT_REFCOUNT.run(()),
+    spec::OBJECT_HELP.run(()),
+];
 static CONFIG: [Command<()>; 2] = [spec::CONFIG_GET.run(()), spec::CONFIG_HELP.run(())];
 
 #[rustfmt::skip]
-static ROWS: [Command<()>; 48] = [
+static ROWS: [Command<()>; 75] = [
     spec::PING.run(()), spec::ECHO.run(()), spec::QUIT.run(()), spec::HELLO.run(()), spec::AUTH.run(()),
     spec::SELECT.run(()), spec::CLIENT.container((), &CLIENT), spec::SET.run(()), spec::GET.run(()),
     spec::SETNX.run(()), spec::SETEX.run(()), spec::PSETEX.run(()), spec::GETSET.run(()), spec::GETDEL.run(()),
     spec::MSET.run(()), spec::MGET.run(()), spec::STRLEN.run(()), spec::APPEND.run(()), spec::INCR.run(()),
-    spec::DECR.run(()), spec::INCRBY.run(()), spec::DECRBY.run(()), spec::DEL.run(()), spec::UNLINK.run(()),
+    spec::DECR.run(()), spec::INCRBY.run(()), spec::DECRBY.run(()),
+    spec::INCRBYFLOAT.run(()), spec::GETEX.run(()), spec::GETRANGE.run(()), spec::SUBSTR.run(()), spec::SETRANGE.run(()),
+    spec::MSETNX.run(()), spec::MSETEX.run(()), spec::LCS.run(()), spec::DIGEST.run(()), spec::DELEX.run(()),
+    spec::DELIFEQ.run(()), spec::DEL.run(()), spec::UNLINK.run(()),
     spec::EXISTS.run(()), spec::TYPE.run(()), spec::EXPIRE.run(()), spec::PEXPIRE.run(()), spec::EXPIREAT.run(()),
     spec::PEXPIREAT.run(()), spec::TTL.run(()), spec::PTTL.run(()), spec::EXPIRETIME.run(()),
     spec::PEXPIRETIME.run(()), spec::PERSIST.run(()), spec::KEYS.run(()), spec::SCAN.run(()),
     spec::RANDOMKEY.run(()), spec::DBSIZE.run(()), spec::FLUSHDB.run(()), spec::FLUSHALL.run(()),
+    spec::TOUCH.run(()), spec::RENAME.run(()), spec::RENAMENX.run(()), spec::MOVE.run(()), spec::COPY.run(()),
+    spec::SWAPDB.run(()), spec::DUMP.run(()), spec::RESTORE.run(()), spec::OBJECT.container((), &OBJECT),
     spec::FLUSH.run(()), spec::INFO.run(()), spec::COMMAND.container((), &COMMAND),
     spec::CONFIG.container((), &CONFIG), spec::TIME.run(()), spec::DEBUG.run(()), spec::SHUTDOWN.run(()),
+    spec::SETBIT.run(()), spec::GETBIT.run(()), spec::BITCOUNT.run(()), spec::BITPOS.run(()), spec::BITOP.run(()),
+    spec::BITFIELD.run(()), spec::BITFIELD_RO.run(()),
 ];
 
 fn commands() -> Commands<()> {
@@ -50,10 +64,10 @@ fn commands() -> Commands<()> {
 }
 
 /// Commands that Redis 7.0 does not have.
-const OURS: [&str; 2] = ["flush", "client|setinfo"];
+const OURS: [&str; 6] = ["flush", "client|setinfo", "msetex", "digest", "delex", "delifeq"];
 /// Commands that Redis deprecates, or whose arguments it documents, only since 7.2.
 const DEPRECATED_LATER: [&str; 4] = ["quit", "setnx", "setex", "psetex"];
-const ARGUED_LATER: [&str; 2] = ["command|getkeys", "command|getkeysandflags"];
+const ARGUED_LATER: [&str; 3] = ["command|getkeys", "command|getkeysandflags", "bitop"];
 
 /// The full names of our commands that Redis 7.0 has, too.
 fn shared_names() -> impl Iterator<Item = &'static str> {
@@ -271,6 +285,8 @@ fn comparable(tree: &mut Tree) {
                     pairs.sort_by(|[a, _], [b, _]| a.text().cmp(b.text()));
                     *subs = pairs.into_iter().flatten().collect();
                 }
+                // Of Redis 8: SET's conditions.
+                "arguments" => value.items_mut().retain(|argument| argument.get_text("since") != "8.4.0"),
                 name if DEPRECATED_LATER.contains(&name) => {
                     drop_fields(value, &["doc_flags", "deprecated_since", "replaced_by"]);
                 }
@@ -331,7 +347,32 @@ fn rows_are_as_recorded() {
 fn rows_beyond_redis_7_0() {
     let info = |name| ours(3, &["command", "info", name]).items()[0].clone();
     let docs = |name| ours(3, &["command", "docs", name]).get(name).unwrap().clone();
-    let [flush, setinfo] = OURS.map(|name| facts(&info(name), &docs(name)));
+    let [flush, setinfo, msetex, digest, delex, delifeq] = OURS.map(|name| facts(&info(name), &docs(name)));
+    let expiration = "expiration:oneof? ( seconds:integer=EX milliseconds:integer=PX unix-time-seconds:unix-time=EXAT \
+                      unix-time-milliseconds:unix-time=PXAT keepttl:pure-token=KEEPTTL )";
+    assert_eq!(
+        msetex,
+        format!(
+            "msetex -4 denyoom,movablekeys,write 0 0 0 @slow,@string,@write \
+             request_policy:multi_shard,response_policy:all_succeeded OW,update@1:/2/ | 8.4.0 string | \
+             numkeys:integer data:block* ( key:key#0 value:string ) \
+             condition:oneof? ( nx:pure-token=NX xx:pure-token=XX ) {expiration}"
+        )
+    );
+    assert_eq!(
+        digest,
+        "digest 2 fast,readonly 1 1 1 @fast,@read,@string - RO,access@1:0/1/0 | 8.4.0 string | key:key#0"
+    );
+    assert_eq!(
+        delex,
+        "delex -2 fast,write 1 1 1 @fast,@string,@write - RW,delete,variable_flags@1:0/1/0 | 8.4.0 string | key:key#0 \
+         condition:oneof? ( ifeq-value:string=IFEQ ifne-value:string=IFNE ifdeq-digest:string=IFDEQ \
+         ifdne-digest:string=IFDNE )"
+    );
+    assert_eq!(
+        delifeq,
+        "delifeq 3 fast,write 1 1 1 @fast,@string,@write - RM,access,delete@1:0/1/0 | 9.0.0 string | key:key#0 value:string"
+    );
     assert_eq!(flush.replacen("flush ", "flushall ", 1).replace("0.1.0", "1.0.0"), {
         let flushall = facts(&info("flushall"), &docs("flushall"));
         flushall.replace(" +4.0.0 +6.2.0", "")

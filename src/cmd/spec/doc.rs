@@ -3,6 +3,7 @@
 /// The section of the manual a command belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Group {
+    Bitmap,
     Connection,
     Generic,
     Server,
@@ -12,6 +13,7 @@ pub enum Group {
 impl Group {
     pub const fn name(self) -> &'static str {
         match self {
+            Group::Bitmap => "bitmap",
             Group::Connection => "connection",
             Group::Generic => "generic",
             Group::Server => "server",
@@ -150,6 +152,12 @@ impl ArgDoc {
         self
     }
 
+    /// Its token comes again with each value.
+    pub const fn multiple_token(mut self) -> ArgDoc {
+        self.flags = ArgFlags::of(&[self.flags, ArgFlags::MULTIPLE, ArgFlags::MULTIPLE_TOKEN]);
+        self
+    }
+
     pub const fn multiple(mut self) -> ArgDoc {
         self.flags = ArgFlags::of(&[self.flags, ArgFlags::MULTIPLE]);
         self
@@ -158,6 +166,12 @@ impl ArgDoc {
 
 /// A key found by the first key specification.
 pub(super) const KEY: ArgDoc = ArgDoc { key_spec_index: Some(0), ..ArgDoc::new(ArgKind::Key, "key", &[]) };
+
+/// A key found by the key specification of this index.
+pub(super) const fn key(name: &'static str, key_spec_index: u8) -> ArgDoc {
+    ArgDoc { key_spec_index: Some(key_spec_index), ..ArgDoc::new(ArgKind::Key, name, &[]) }
+}
+
 pub(super) const VALUE: ArgDoc = string("value");
 
 pub(super) const fn string(name: &'static str) -> ArgDoc {
@@ -166,6 +180,10 @@ pub(super) const fn string(name: &'static str) -> ArgDoc {
 
 pub(super) const fn integer(name: &'static str) -> ArgDoc {
     ArgDoc::new(ArgKind::Integer, name, &[])
+}
+
+pub(super) const fn double(name: &'static str) -> ArgDoc {
+    ArgDoc::new(ArgKind::Double, name, &[])
 }
 
 pub(super) const fn pattern(name: &'static str) -> ArgDoc {

@@ -1,13 +1,13 @@
 //! Rows of the generic group: keys of any type.
 
-use super::doc::{ArgDoc, Doc, Group, KEY, integer, one_of, pattern, string, unix_time, word};
-use super::{Categories, Flags, KeyFlags, KeySpec, Row};
+use super::doc::{ArgDoc, Doc, Group, KEY, integer, key, one_of, pattern, string, unix_time, word};
+use super::{Begin, Categories, Find, Flags, KeyFlags, KeySpec, Row};
 
 const GENERIC: Doc = Doc { group: Group::Generic, ..Doc::BASE };
 const FAST_READ: Flags = Flags::of(&[Flags::READONLY, Flags::FAST]);
 const FAST_WRITE: Flags = Flags::of(&[Flags::WRITE, Flags::FAST]);
 /// Of walks over the whole database.
-const WALK: Flags = Flags::of(&[Flags::READONLY, Flags::TOUCHES_ARBITRARY_KEYS]);
+const WALK: Flags = Flags::READONLY;
 
 const READ: KeyFlags = KeyFlags::of(&[KeyFlags::RO, KeyFlags::ACCESS]);
 const REMOVE: KeyFlags = KeyFlags::of(&[KeyFlags::RM, KeyFlags::DELETE]);
@@ -253,4 +253,180 @@ pub const RANDOMKEY: Row = Row {
         tips: &["request_policy:all_shards", "nondeterministic_output"],
         ..GENERIC
     },
+};
+
+/// The second argument.
+const fn second(flags: KeyFlags) -> KeySpec {
+    KeySpec::new(flags, Begin::Index(2), Find::Range { last: 0, step: 1, limit: 0 })
+}
+/// A key whose value goes elsewhere.
+const TAKE: KeyFlags = KeyFlags::of(&[KeyFlags::RW, KeyFlags::ACCESS, KeyFlags::DELETE]);
+const OVERWRITE: KeyFlags = KeyFlags::of(&[KeyFlags::OW, KeyFlags::UPDATE]);
+const RENAME_ARGS: &[ArgDoc] = &[KEY, key("newkey", 1)];
+const GROW: Flags = Flags::of(&[Flags::WRITE, Flags::DENYOOM]);
+
+pub const TOUCH: Row = Row {
+    name: "touch",
+    arity: -2,
+    flags: FAST_READ,
+    categories: Categories::KEYSPACE,
+    key_specs: &[KeySpec::every(1, KeyFlags::RO)],
+    doc: &Doc {
+        summary: "Counts how many of the keys exist, and lets them look as used now",
+        since: "3.2.1",
+        complexity: "O(N) in the number of keys",
+        args: &[KEY.multiple()],
+        tips: &["request_policy:multi_shard", "response_policy:agg_sum"],
+        ..GENERIC
+    },
+};
+
+pub const RENAME: Row = Row {
+    name: "rename",
+    arity: 3,
+    flags: Flags::WRITE,
+    categories: Categories::KEYSPACE,
+    key_specs: &[KeySpec::one(TAKE), second(OVERWRITE)],
+    doc: &Doc {
+        summary: "Gives a key another name, over what was there",
+        complexity: "O(1); O(N) in the length of the value, in slices, where the names lie in different shards",
+        args: RENAME_ARGS,
+        ..GENERIC
+    },
+};
+
+pub const RENAMENX: Row = Row {
+    name: "renamenx",
+    arity: 3,
+    flags: FAST_WRITE,
+    categories: Categories::KEYSPACE,
+    key_specs: &[KeySpec::one(TAKE), second(KeyFlags::of(&[KeyFlags::OW, KeyFlags::INSERT]))],
+    doc: &Doc {
+        summary: "Gives a key another name unless there is such a key",
+        complexity: "O(1); O(N) in the length of the value, in slices, where the names lie in different shards",
+        history: &[("3.2.0", "The same name twice is no error")],
+        args: RENAME_ARGS,
+        ..GENERIC
+    },
+};
+
+pub const MOVE: Row = Row {
+    name: "move",
+    arity: 3,
+    flags: FAST_WRITE,
+    categories: Categories::KEYSPACE,
+    key_specs: &[KeySpec::one(KeyFlags::of(&[KeyFlags::RW, KeyFlags::ACCESS, KeyFlags::UPDATE]))],
+    doc: &Doc {
+        summary: "Moves a key to another database unless that has such a key",
+        args: &[KEY, integer("db")],
+        ..GENERIC
+    },
+};
+
+pub const COPY: Row = Row {
+    name: "copy",
+    arity: -3,
+    flags: GROW,
+    categories: Categories::KEYSPACE,
+    key_specs: &[KeySpec::one(READ), second(OVERWRITE)],
+    doc: &Doc {
+        summary: "Copies the value and the deadline of a key to another key, of another database if asked",
+        since: "6.2.0",
+        complexity: "O(N) in the length of the value, in slices",
+        args: &[
+            key("source", 0),
+            key("destination", 1),
+            integer("destination-db").token("DB").optional(),
+            word("replace", "REPLACE").optional(),
+        ],
+        ..GENERIC
+    },
+};
+
+pub const DUMP: Row = Row {
+    name: "dump",
+    arity: 2,
+    flags: Flags::READONLY,
+    categories: Categories::KEYSPACE,
+    key_specs: &[KeySpec::one(READ)],
+    doc: &Doc {
+        summary: "Returns the value of a key in Redis's RDB format, for RESTORE",
+        since: "2.6.0",
+        complexity: "O(N) in the length of the value, in slices",
+        args: &[KEY],
+        tips: &["nondeterministic_output"],
+        ..GENERIC
+    },
+};
+
+pub const RESTORE: Row = Row {
+    name: "restore",
+    arity: -4,
+    flags: GROW,
+    categories: Categories::of(&[Categories::KEYSPACE, Categories::DANGEROUS]),
+    key_specs: &[KeySpec::one(OVERWRITE)],
+    doc: &Doc {
+        summary: "Stores a value that DUMP has returned",
+        since: "2.6.0",
+        complexity: "O(N) in the length of the value, in slices",
+        history: &[
+            ("3.0.0", "New option `REPLACE`"),
+            ("5.0.0", "New option `ABSTTL`"),
+            ("5.0.0", "New options `IDLETIME` and `FREQ`"),
+        ],
+        args: &[
+            KEY,
+            integer("ttl"),
+            string("serialized-value"),
+            word("replace", "REPLACE").since("3.0.0").optional(),
+            word("absttl", "ABSTTL").since("5.0.0").optional(),
+            integer("seconds").token("IDLETIME").since("5.0.0").optional(),
+            integer("frequency").token("FREQ").since("5.0.0").optional(),
+        ],
+        ..GENERIC
+    },
+};
+
+pub const OBJECT: Row = Row {
+    name: "object",
+    arity: -2,
+    flags: Flags::NONE,
+    categories: Categories::NONE,
+    key_specs: &[],
+    doc: &Doc {
+        summary: "Tells how values are kept and used",
+        since: "2.2.3",
+        complexity: "Of each subcommand its own",
+        ..GENERIC
+    },
+};
+
+/// A subcommand that tells something of a key.
+const fn object(name: &'static str, doc: &'static Doc) -> Row {
+    Row { name, arity: 3, flags: Flags::READONLY, categories: Categories::KEYSPACE, key_specs: OBJECT_KEY, doc }
+}
+const OBJECT_KEY: &[KeySpec] = &[second(KeyFlags::RO)];
+const OBJECT_DOC: Doc = Doc { since: "2.2.3", args: &[KEY], tips: &["nondeterministic_output"], ..GENERIC };
+
+pub const OBJECT_ENCODING: Row =
+    object("object|encoding", &Doc { summary: "Names the way in which Redis would keep the value", ..OBJECT_DOC });
+
+pub const OBJECT_FREQ: Row = object(
+    "object|freq",
+    &Doc { summary: "Returns how often the key is used, on a logarithmic scale", since: "4.0.0", ..OBJECT_DOC },
+);
+
+pub const OBJECT_IDLETIME: Row =
+    object("object|idletime", &Doc { summary: "Returns the seconds since the key was last used", ..OBJECT_DOC });
+
+pub const OBJECT_REFCOUNT: Row =
+    object("object|refcount", &Doc { summary: "Counts the references to the value", ..OBJECT_DOC });
+
+pub const OBJECT_HELP: Row = Row {
+    name: "object|help",
+    arity: 2,
+    flags: Flags::of(&[Flags::LOADING, Flags::STALE]),
+    categories: Categories::KEYSPACE,
+    key_specs: &[],
+    doc: &Doc { summary: "Lists the subcommands", since: "6.2.0", ..GENERIC },
 };

@@ -99,6 +99,13 @@ impl KeySpec {
         KeySpec { notes: None, flags, begin, find, refine: None }
     }
 
+    /// May there be keys that it does not find?
+    pub const fn is_incomplete(&self) -> bool {
+        self.flags.contains(KeyFlags::INCOMPLETE)
+            || matches!(self.begin, Begin::Unknown)
+            || matches!(self.find, Find::Unknown)
+    }
+
     /// The flags for the command `argv`.
     pub fn flags_for(&self, argv: &[&[u8]]) -> KeyFlags {
         self.refine.map_or(self.flags, |refine| refine(argv))
@@ -181,6 +188,10 @@ impl Keys {
         let mut keys = Keys::None;
         let mut i = 0;
         while i < specs.len() {
+            // A number of keys that the arguments tell (`MOVABLEKEYS`): as for COMMAND INFO, none that are known beforehand.
+            if matches!(specs[i].find, Find::KeyNum { .. }) {
+                return Keys::None;
+            }
             let (Begin::Index(begin), Find::Range { last, step, limit: 0 }) = (specs[i].begin, specs[i].find) else {
                 panic!("these keys are no progression: Keys needs a new variant");
             };

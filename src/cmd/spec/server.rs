@@ -1,6 +1,6 @@
 //! Rows of the server group.
 
-use super::doc::{ArgDoc, Doc, DocFlags, Group, block, one_of, pattern, string, word};
+use super::doc::{ArgDoc, Doc, DocFlags, Group, block, integer, one_of, pattern, string, word};
 use super::{Categories, Flags, Row};
 
 const SERVER: Doc = Doc { group: Group::Server, ..Doc::BASE };
@@ -11,7 +11,7 @@ const OPERATOR: Flags = Flags::of(&[Flags::ADMIN, Flags::NOSCRIPT, ANY_TIME]);
 pub const DBSIZE: Row = Row {
     name: "dbsize",
     arity: 1,
-    flags: Flags::of(&[Flags::READONLY, Flags::FAST, Flags::TOUCHES_ARBITRARY_KEYS]),
+    flags: Flags::of(&[Flags::READONLY, Flags::FAST]),
     categories: Categories::KEYSPACE,
     key_specs: &[],
     doc: &Doc {
@@ -288,6 +288,20 @@ pub const SHUTDOWN: Row = Row {
             word("force", "FORCE").since("7.0.0").optional(),
             word("abort", "ABORT").since("7.0.0").optional(),
         ],
+        ..SERVER
+    },
+};
+
+pub const SWAPDB: Row = Row {
+    name: "swapdb",
+    arity: 3,
+    flags: Flags::of(&[Flags::WRITE, Flags::FAST, Flags::TOUCHES_ARBITRARY_KEYS]),
+    categories: Categories::of(&[Categories::KEYSPACE, Categories::DANGEROUS]),
+    key_specs: &[],
+    doc: &Doc {
+        summary: "Swaps two databases: who has selected one sees the keys of the other",
+        since: "4.0.0",
+        args: &[integer("index1"), integer("index2")],
         ..SERVER
     },
 };

@@ -1,7 +1,8 @@
-//! Events that are not of a connection: listeners, signals, the doorbell.
-use super::{ACCEPT_BACKOFF, Conn, DOORBELL, Epoll, LISTENERS, SIGNALS, SPECIAL, TURN_ACCEPTS, obey};
+//! Events that are not of a connection: listeners, signals, the doorbell, connections that other workers have accepted.
+use super::{ACCEPT_BACKOFF, Conn, DOORBELL, Epoll, INBOX, LISTENERS, SIGNALS, SPECIAL, TURN_ACCEPTS, obey};
 use crate::base::out::Out;
-use crate::net::{ConnId, Handler, Peer};
+use crate::net::balance::Handover;
+use crate::net::{ConnId, Handler, Peer, Seat};
 use nix::errno::Errno;
 use nix::sys::epoll::{EpollEvent, EpollFlags};
 use nix::sys::signalfd::SignalFd;
@@ -17,6 +18,9 @@ impl Epoll {
             return;
         }
         if token == DOORBELL {
+            if self.seat.is_some() {
+                self.adopt(handler);
+            }
             handler.mail();
         } else if token == SIGNALS {
             while let Some(Ok(Some(info))) = self.signals.as_ref().map(SignalFd::read_signal) {
@@ -38,7 +42,14 @@ impl Epoll {
                 return;
             }
             match self.listeners[number].accept() {
-                Ok((fd, peer)) => self.open(handler, fd, peer),
+                Ok((fd, peer)) => match &self.seat {
+                    None => self.open(handler, fd, peer),
+                    Some(seat) => {
+                        if let Some(Handover { fd, peer }) = seat.place_accepted(fd, peer) {
+                            self.open(handler, fd, peer);
+                        }
+                    }
+                },
                 Err(Errno::EAGAIN) => {
                     self.accept_more &= !(1 << number);
                     return;
@@ -53,22 +64,52 @@ impl Epoll {
         }
     }
 
-    pub(super) fn open<H: Handler>(&mut self, handler: &mut H, fd: OwnedFd, peer: Peer) {
-        let Some(id) = self.conns.next_id() else { return };
+    /// Opens what other workers have accepted for this one, as many as it would accept itself in a turn.
+    pub(super) fn adopt<H: Handler>(&mut self, handler: &mut H) {
+        self.accept_more |= INBOX;
+        for _ in 0..TURN_ACCEPTS {
+            let Some(Handover { fd, peer }) = self.seat.as_ref().and_then(Seat::next) else {
+                self.accept_more &= !INBOX;
+                return;
+            };
+            self.open(handler, fd, peer);
+        }
+    }
+
+    /// Serves a connection from now on; if the system refuses, it is closed.
+    fn open<H: Handler>(&mut self, handler: &mut H, fd: OwnedFd, peer: Peer) {
+        if self.register(handler, fd, peer).is_none()
+            && let Some(seat) = &self.seat
+        {
+            seat.failed();
+        }
+    }
+
+    /// A connection that was open is none any more: `closed` is about to be called.
+    pub(super) fn count_off(&mut self) {
+        if let Some(seat) = &mut self.seat {
+            seat.closed();
+        }
+    }
+
+    fn register<H: Handler>(&mut self, handler: &mut H, fd: OwnedFd, peer: Peer) -> Option<()> {
+        let id = self.conns.next_id()?;
         // No push on the hot path shall grow a list.
         self.dirty.reserve(self.conns.capacity().saturating_sub(self.dirty.len()));
         self.ready.reserve(self.conns.capacity().saturating_sub(self.ready.len()));
         let interest = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET;
-        if self.poller.add(&fd, EpollEvent::new(interest, id.pack())).is_err() {
-            return;
-        }
+        self.poller.add(&fd, EpollEvent::new(interest, id.pack())).ok()?;
         let mut conn = Conn { fd, flags: 0, counted: 0, out: Out::new() };
         conn.out.adopt(self.pool.take());
         self.conns.insert(id, conn);
-        let Some(conn) = self.conns.get_mut(id) else { return };
+        if let Some(seat) = &mut self.seat {
+            seat.opened();
+        }
+        let Some(conn) = self.conns.get_mut(id) else { return Some(()) };
         let flow = handler.opened(id, peer, &mut conn.out);
         obey(conn, flow);
         self.settle(handler, id);
+        Some(())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Input: from an event of the kernel to the handler, and what follows from its answer.
 use super::{
-    ABORT, ASKED, BLOCKED, DEAF, DIRTY, EOF, Epoll, FAILED, FINISH, GONE, HUP, LEFTOVER, PAUSED, RDHUP, READABLE,
-    READY, SINK, SINK_READ_BYTES, THROTTLED, TURN_WINDOWS, note, obey, push_dirty, push_ready,
+    ABORT, ASKED, BLOCKED, COLLECT_MAX_BYTES, DEAF, DIRTY, EOF, Epoll, FAILED, FINISH, GONE, HUP, INBOX, LEFTOVER,
+    PAUSED, RDHUP, READABLE, READY, SINK, SINK_READ_BYTES, THROTTLED, TURN_WINDOWS, note, obey, push_dirty, push_ready,
 };
 use crate::net::{ConnId, Flow, Handler, Why, sys};
 use nix::errno::Errno;
@@ -10,8 +10,9 @@ use std::os::fd::AsFd;
 use std::time::Instant;
 
 impl Epoll {
+    /// `others`: more events came with this one.
     #[inline]
-    pub(super) fn event<H: Handler>(&mut self, handler: &mut H, event: EpollEvent) {
+    pub(super) fn event<H: Handler>(&mut self, handler: &mut H, event: EpollEvent, others: bool) {
         let id = ConnId::unpack(event.data());
         let bits = event.events();
         let Some(conn) = self.conns.get_mut(id) else { return self.special(handler, id) };
@@ -25,14 +26,19 @@ impl Epoll {
             return;
         }
         // The common case: no output is queued, and one short read gets all the input.
-        match sys::recv(conn.fd.as_fd(), &mut self.window) {
+        let window = &mut self.area[self.filled..][..self.config.net.window_bytes];
+        match sys::recv(conn.fd.as_fd(), window) {
             Ok(n) if n > 0 => {
+                if others && n < window.len().min(COLLECT_MAX_BYTES) {
+                    return self.collect(handler, id, n);
+                }
                 if conn.out.capacity() == 0 {
                     conn.out.adopt(self.pool.take());
                 }
-                let flow = handler.data(id, &self.window[..n], &mut conn.out);
-                if flow != Flow::Read || n == self.window.len() || conn.out.is_empty() {
-                    return self.read_on(handler, id, flow, n == self.window.len());
+                let flow = handler.data(id, &window[..n], &mut conn.out);
+                let full = n == window.len();
+                if flow != Flow::Read || full || conn.out.is_empty() {
+                    return self.read_on(handler, id, flow, full);
                 }
                 conn.flags = DIRTY;
                 self.dirty.push(id);
@@ -108,6 +114,7 @@ impl Epoll {
     pub(super) fn read_windows<H: Handler>(&mut self, handler: &mut H, id: ConnId, windows: usize) {
         let mut left = windows;
         let Some(conn) = self.conns.get_mut(id) else { return };
+        let window = &mut self.area[self.filled..][..self.config.net.window_bytes];
         loop {
             if conn.out.queued() > self.config.net.out_high_bytes {
                 conn.flags |= THROTTLED;
@@ -119,7 +126,7 @@ impl Epoll {
                 let asked = sink.len().min(SINK_READ_BYTES);
                 (sys::recv(conn.fd.as_fd(), &mut sink[..asked]), asked)
             } else {
-                (sys::recv(conn.fd.as_fd(), &mut self.window), self.window.len())
+                (sys::recv(conn.fd.as_fd(), window), window.len())
             };
             match result {
                 Ok(0) => {
@@ -136,7 +143,7 @@ impl Epoll {
                     let flow = if conn.flags & SINK != 0 {
                         handler.sunk(id, n, &mut conn.out)
                     } else {
-                        handler.data(id, &self.window[..n], &mut conn.out)
+                        handler.data(id, &window[..n], &mut conn.out)
                     };
                     if !obey(conn, flow) || conn.flags & READABLE == 0 {
                         break;
@@ -187,6 +194,7 @@ impl Epoll {
         drop(conn);
         // A descriptor is free again.
         self.accept_pause = None;
+        self.count_off();
         handler.closed(id, why);
     }
 
@@ -203,6 +211,9 @@ impl Epoll {
                 if self.accept_more >> number & 1 != 0 {
                     self.accept(handler, number);
                 }
+            }
+            if self.accept_more & INBOX != 0 {
+                self.adopt(handler);
             }
         }
         // Those that come to stand in the list meanwhile have their turn later.

@@ -113,6 +113,7 @@ impl Epoll {
         conn.flags |= GONE | READABLE;
         let until = Instant::now() + Duration::from_millis(self.config.linger_ms.into());
         self.lingering.push_back((until, id));
+        self.count_off();
         handler.closed(id, Why::Handler);
         self.drain(id);
         if self.lingering.len() > LINGER_CONNS {
@@ -124,8 +125,9 @@ impl Epoll {
     /// Throws away what still comes; at its end, or when it is too much, the connection is closed.
     pub(super) fn drain(&mut self, id: ConnId) {
         let Some(conn) = self.conns.get_mut(id) else { return };
+        let window = &mut self.area[self.filled..][..self.config.net.window_bytes];
         for _ in 0..TURN_WINDOWS {
-            match sys::recv(conn.fd.as_fd(), &mut self.window) {
+            match sys::recv(conn.fd.as_fd(), window) {
                 Ok(n) if n > 0 && conn.counted < LINGER_BYTES => conn.counted += n,
                 Err(Errno::EAGAIN) => return,
                 Err(Errno::EINTR) => {}

@@ -1,7 +1,8 @@
 //! The epoll backend passes the conformance tests over loopback TCP and over a Unix socket, and does what only it does.
 use super::*;
 use crate::net::conformance::{self, ECHO, End, Rig, World, expected, frame};
-use crate::net::{Checked, Why};
+use crate::net::{Balance, Checked, Peer, Why};
+use nix::sys::signal::Signal;
 use nix::sys::socket::{Shutdown, getsockopt, setsockopt, shutdown, sockopt};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -27,13 +28,15 @@ struct EpollWorld {
     net: Checked<Epoll>,
     address: LocalAddr,
     clients: Vec<Client>,
+    /// The backend of another worker, which accepts what `net` serves.
+    acceptor: Option<Epoll>,
     _folder: Option<Folder>,
 }
 
 /// A folder of its own, removed at the end.
-struct Folder(PathBuf);
+pub(super) struct Folder(pub(super) PathBuf);
 impl Folder {
-    fn new(name: &str) -> Folder {
+    pub(super) fn new(name: &str) -> Folder {
         let path = std::env::temp_dir().join(format!("dolmen-net-{}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Folder(path)
@@ -45,11 +48,11 @@ impl Drop for Folder {
     }
 }
 
-fn loopback() -> Listen {
+pub(super) fn loopback() -> Listen {
     Listen { bind: vec!["127.0.0.1".into()], port: Some(0), ..Listen::default() }
 }
 
-fn unix(path: &Path) -> Listen {
+pub(super) fn unix(path: &Path) -> Listen {
     Listen { port: None, unix_path: Some(path.to_owned()), ..Listen::default() }
 }
 
@@ -58,7 +61,39 @@ fn world_on(config: EpollConfig, listen: &Listen, folder: Option<Folder>) -> Epo
     let mut net = Epoll::new(config).unwrap();
     net.listen(listen).unwrap();
     let address = net.local_addrs().remove(0);
-    EpollWorld { net: Checked::new(net, high), address, clients: Vec::new(), _folder: folder }
+    EpollWorld { net: Checked::new(net, high), address, clients: Vec::new(), acceptor: None, _folder: folder }
+}
+
+/// A world whose connections were all accepted by the backend of another worker.
+fn adopted_world(listen: &Listen, folder: Option<Folder>) -> EpollWorld {
+    let mut world = world_on(config(), listen, folder);
+    let acceptor = std::mem::replace(world.net.inner(), Epoll::new(config()).unwrap());
+    let acceptor = world.acceptor.insert(acceptor);
+    let balance = Balance::new(2);
+    acceptor.join(balance.seat(0));
+    world.net.join(balance.seat(1));
+    balance.pretend(0, 1 << 30);
+    world
+}
+
+/// Has no connections.
+struct Nobody;
+impl Handler for Nobody {
+    fn opened(&mut self, _conn: ConnId, peer: Peer, _out: &mut Out) -> Flow {
+        panic!("{peer:?} was not handed over");
+    }
+    fn data(&mut self, _conn: ConnId, _bytes: &[u8], _out: &mut Out) -> Flow {
+        unreachable!()
+    }
+    fn sink(&mut self, _conn: ConnId) -> &mut [u8] {
+        unreachable!()
+    }
+    fn sunk(&mut self, _conn: ConnId, _bytes: usize, _out: &mut Out) -> Flow {
+        unreachable!()
+    }
+    fn sent(&mut self, _conn: ConnId, _queued: usize, _out: &mut Out) {}
+    fn closed(&mut self, _conn: ConnId, _why: Why) {}
+    fn signal(&mut self, _signo: i32) {}
 }
 
 /// A slow machine shall not look like a peer that lingers too long.
@@ -76,7 +111,7 @@ fn unix_world(name: &str) -> EpollWorld {
     world_on(config(), &unix(&path), Some(folder))
 }
 
-fn tcp_address(address: &LocalAddr) -> SocketAddr {
+pub(super) fn tcp_address(address: &LocalAddr) -> SocketAddr {
     match address {
         LocalAddr::Tcp(address) => *address,
         LocalAddr::Unix(path) => panic!("{} is not TCP", path.display()),
@@ -148,6 +183,9 @@ impl World for EpollWorld {
     }
 
     fn step(&mut self) {
+        if let Some(acceptor) = &mut self.acceptor {
+            acceptor.poll(&mut Nobody, Some(Duration::ZERO)).unwrap();
+        }
         let mut window = vec![0; 256 << 10];
         for client in &mut self.clients {
             let Some(stream) = &mut client.stream else { continue };
@@ -186,6 +224,42 @@ mod unix_socket {
         abort_in_an_event finish_from_outside a_stale_id_is_ignored output_outside_of_an_event a_reply_in_pieces
         a_firehose_does_not_hold_up_the_others a_turn_that_is_over_ends_and_goes_on_in_order no_listener_no_new_connections
     }
+}
+
+mod adopted {
+    // All but `no_listener_no_new_connections`: the listener is another's.
+    crate::net::conformance::conformance_tests! { super::adopted_world(&super::loopback(), None),
+        echoes_frames_of_any_size large_values_land_in_the_sink many_clients_at_once a_paused_connection_is_not_read
+        a_client_that_does_not_read_is_not_read a_half_closed_peer_gets_its_replies an_empty_connection_closes
+        half_closed_while_paused_it_may_finish half_closed_while_paused_it_may_give_up a_reset_closes_once
+        a_reset_ends_a_paused_connection a_reset_ends_a_queue finish_sends_everything_first abort_drops_what_is_queued
+        abort_in_an_event finish_from_outside a_stale_id_is_ignored output_outside_of_an_event a_reply_in_pieces
+        a_firehose_does_not_hold_up_the_others a_turn_that_is_over_ends_and_goes_on_in_order
+    }
+}
+
+#[test]
+fn random_programs_of_adopted_connections() {
+    for seed in 200..203 {
+        conformance::random_programs(&mut Rig::new(adopted_world(&loopback(), None)), seed);
+        let folder = Folder::new(&format!("adopted-{seed}"));
+        let listen = unix(&folder.0.join("sock"));
+        conformance::random_programs(&mut Rig::new(adopted_world(&listen, Some(folder))), seed);
+    }
+}
+
+#[test]
+fn an_adopted_peer_is_told_as_an_accepted_one() {
+    let mut rig = Rig::new(adopted_world(&loopback(), None));
+    let (_client, conn) = rig.client();
+    let address = rig.world.address.to_string();
+    let (opened, peer) = &rig.tester.opened[0];
+    assert_eq!((*opened, &peer.local), (conn, &address));
+    assert!(peer.remote.starts_with("127.0.0.1:") && !peer.unix);
+    let fd = peer.fd;
+    let net = rig.world.net().inner();
+    assert_eq!(net.conns.get(conn).unwrap().fd.as_raw_fd(), fd);
+    assert!(getsockopt(&net.conns.get(conn).unwrap().fd, sockopt::TcpNoDelay).unwrap());
 }
 
 #[test]
@@ -341,10 +415,6 @@ fn what_cannot_be_bound_is_named() {
     let missing = net.listen(&Listen { bind: vec!["192.0.2.1".into()], ..loopback() }).unwrap_err();
     assert!(missing.to_string().contains("192.0.2.1"), "{missing}");
     assert_eq!(net.local_addrs().len(), 1, "nothing was added");
-    let second = Listen { reuse_port: true, ..loopback() };
-    net.listen(&second).unwrap();
-    let port = tcp_address(&net.local_addrs()[1]).port();
-    net.listen(&Listen { port: Some(port), ..second }).unwrap();
 }
 
 #[test]
@@ -465,4 +535,34 @@ fn a_backend_can_be_given_to_a_thread() {
     fn is_send<T: Send>() {}
     is_send::<Epoll>();
     is_send::<Doorbell>();
+}
+
+/// What does not fit the room for collecting comes in several batches; a large input comes by itself.
+#[test]
+fn batches_are_bounded() {
+    let mut rig = Rig::new(tcp_world());
+    let clients: Vec<(usize, ConnId)> = (0..60).map(|_| rig.client()).collect();
+    let small = |stream: &mut Vec<u8>| frame(ECHO, COLLECT_MAX_BYTES - 100, stream);
+    let large = |stream: &mut Vec<u8>| frame(ECHO, COLLECT_MAX_BYTES, stream);
+    let mut streams: Vec<Vec<u8>> = vec![Vec::new(); clients.len()];
+    rig.until("a full batch", |rig| {
+        for ((client, _), stream) in clients.iter().zip(&mut streams) {
+            let from = stream.len();
+            if client % 10 == 0 {
+                large(stream)
+            } else {
+                small(stream)
+            }
+            rig.world.send(*client, &stream[from..]);
+        }
+        rig.world.step();
+        rig.turn();
+        rig.tester.batches.iter().any(|(_, bytes)| *bytes > COLLECTED_BYTES)
+    });
+    for ((client, _), stream) in clients.iter().zip(&streams) {
+        rig.receives(*client, &expected(stream));
+    }
+    for (inputs, bytes) in &rig.tester.batches {
+        assert!(*inputs > 1 && *bytes < COLLECTED_BYTES + COLLECT_MAX_BYTES, "{inputs} inputs of {bytes} bytes");
+    }
 }

@@ -17,6 +17,8 @@ pub struct Faults {
     pub queue_bytes: usize,
     /// Ready connections are served in any order.
     pub reorder: bool,
+    /// Inputs are often handed over by themselves, or with few others.
+    pub small_batches: bool,
 }
 impl Default for Faults {
     fn default() -> Faults {
@@ -28,6 +30,7 @@ impl Default for Faults {
             reset_permille: 0,
             queue_bytes: 256 << 10,
             reorder: false,
+            small_batches: false,
         }
     }
 }
@@ -36,8 +39,8 @@ impl Faults {
     pub fn from_seed(seed: u64) -> Faults {
         let mut rng = Rng::new(seed ^ 0x5EED_F0F0);
         let mut coin = || rng.permille(500);
-        let (short_reads, short_writes, ring, delays, small_queue, reorder) =
-            (coin(), coin(), coin(), coin(), coin(), coin());
+        let (short_reads, short_writes, ring, delays, small_queue, reorder, small_batches) =
+            (coin(), coin(), coin(), coin(), coin(), coin(), coin());
         let mut pick = |least: u64, most: u64| least + rng.below(most - least + 1);
         Faults {
             short_reads,
@@ -47,6 +50,7 @@ impl Faults {
             reset_permille: 0,
             queue_bytes: if small_queue { usize::try_from(pick(1, 4096)).unwrap_or(1) } else { 256 << 10 },
             reorder,
+            small_batches,
         }
     }
 }

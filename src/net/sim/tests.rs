@@ -67,13 +67,14 @@ mod faulty {
             ring_bytes: 4000,
             delay_ms_max: 3,
             reorder: true,
+            small_batches: true,
             queue_bytes: 50_000,
             ..super::Faults::default()
         }
     }
     crate::net::conformance::conformance_tests! { super::world(2, faults()),
-        echoes_frames_of_any_size large_values_land_in_the_sink many_clients_at_once a_paused_connection_is_not_read
-        a_client_that_does_not_read_is_not_read a_half_closed_peer_gets_its_replies an_empty_connection_closes
+        echoes_frames_of_any_size large_values_land_in_the_sink many_clients_at_once inputs_of_several_clients_come_together
+        a_paused_connection_is_not_read a_client_that_does_not_read_is_not_read a_half_closed_peer_gets_its_replies an_empty_connection_closes
         half_closed_while_paused_it_may_finish half_closed_while_paused_it_may_give_up a_reset_closes_once
         a_reset_ends_a_paused_connection a_reset_ends_a_queue finish_sends_everything_first abort_drops_what_is_queued
         abort_in_an_event finish_from_outside a_stale_id_is_ignored output_outside_of_an_event a_reply_in_pieces

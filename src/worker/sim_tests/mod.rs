@@ -8,6 +8,7 @@ mod targeted;
 use super::Worker;
 use crate::base::clock::Clock;
 use crate::config::Config;
+use crate::db::Access;
 use crate::net::NetConfig;
 use crate::net::sim::{ClientId, ClientState, Faults, Sim, SimClock, SimConfig};
 use std::time::Duration;
@@ -90,14 +91,14 @@ impl Rig {
         assert_eq!(state.sessions.len(), 0, "{context}: sessions");
         assert!(state.engine.clients.is_empty(), "{context}: clients");
         assert_eq!(state.engine.stats.clients_bytes, 0, "{context}: clients_bytes");
-        assert!(state.engine.shard.holds.is_idle(), "{context}: names are held");
+        assert!(!state.engine.keyspace.is_holding(), "{context}: names are held");
     }
 
     /// Flushes everything and gives all memory back; returns what is left.
     fn empty_bytes(&mut self) -> u64 {
-        self.worker.engine().shard.flush_all();
+        self.worker.engine().keyspace.shard().flush_all();
         self.rest();
-        self.worker.engine().shard.used_bytes()
+        self.worker.engine().keyspace.shard().used_bytes()
     }
 }
 

@@ -110,7 +110,7 @@ impl Game {
     }
 
     fn play(mut self) -> Totals {
-        let empty_bytes = self.rig.worker.engine().shard.used_bytes();
+        let empty_bytes = self.rig.worker.engine().keyspace.shard().used_bytes();
         for round in 0..5 {
             if round == 3 && self.rng.permille(600) {
                 self.flush_round();
@@ -146,7 +146,7 @@ impl Game {
         self.converse();
         if self.players[flusher].lost {
             // Whether it came to that is not known.
-            self.rig.worker.engine().shard.flush_all();
+            self.rig.worker.engine().keyspace.shard().flush_all();
         }
         for (i, player) in self.players.iter_mut().enumerate() {
             player.checker.volatile.clear();
@@ -242,7 +242,7 @@ impl Game {
         }
         for (counter, (known, unsure)) in self.known.into_iter().zip(self.unsure).enumerate() {
             let now_ms = self.rig.now_ms();
-            let mut db = self.rig.worker.engine().shard.db(SHARED as usize, now_ms);
+            let mut db = self.rig.worker.engine().keyspace.shard().db(SHARED as usize, now_ms);
             let name = format!("counter:{counter}");
             let sum = match db.read_string(db.key(name.as_bytes())).unwrap() {
                 None => 0,
@@ -297,7 +297,7 @@ impl Game {
         self.rig.pass(Duration::from_secs(5));
         self.rig.rest();
         let now_ms = self.rig.now_ms();
-        let shard = &mut self.rig.worker.engine().shard;
+        let shard = self.rig.worker.engine().keyspace.shard();
         assert_eq!(shard.databases()[VOLATILE as usize].len(), 0, "seed {seed}: keys expire without being asked for");
         let mut blobs = 0u64;
         let mut count = |key_len: usize, value_len: usize| {

@@ -1,9 +1,12 @@
 //! Situations of their own, one a test.
+mod bits;
+
 use super::{Rig, bulk, request};
 use crate::cmd::many::OUT_HIGH_BYTES;
 use crate::config::{Config, OutputLimit};
 use crate::net::sim::{ClientId, ClientState, Faults};
 use crate::proto::errors;
+use std::collections::HashMap;
 use std::time::Duration;
 
 impl Rig {
@@ -31,12 +34,12 @@ impl Rig {
     }
 
     fn used_bytes(&mut self) -> u64 {
-        self.worker.engine().shard.used_bytes()
+        self.worker.engine().keyspace.shard().used_bytes()
     }
 
     fn fill(&mut self, keys: usize) {
         let now_ms = self.now_ms();
-        let shard = &mut self.worker.engine().shard;
+        let shard = self.worker.engine().keyspace.shard();
         for i in 0..keys {
             let mut db = shard.db(0, now_ms);
             let name = format!("key:{i:08}");
@@ -48,7 +51,7 @@ impl Rig {
 
     fn until_held(&mut self, name: &[u8]) {
         self.until("the name is held", |rig| {
-            let shard = &rig.worker.state.engine.shard;
+            let shard = &*rig.worker.state.engine.keyspace.shard();
             shard.holds.blocks(0, shard.key(name).hash, true)
         });
     }
@@ -99,7 +102,7 @@ fn commands_that_wait_for_names_go_on_in_order() {
     let mut rig = rig();
     let (writer, a, b) = (rig.connect(), rig.connect(), rig.connect());
     rig.send(writer, &mset(20_000, b"1"));
-    rig.until("names are held", |rig| !rig.worker.engine().shard.holds.is_idle());
+    rig.until("names are held", |rig| !rig.worker.engine().keyspace.shard().holds.is_idle());
     // The last name is not written yet; all of them are held, or will be.
     let late = b"many:19999";
     rig.until_held(late);
@@ -143,7 +146,7 @@ fn a_waiting_client_with_a_large_value_may_go() {
     rig.sim().reset(big);
     rig.expect(writer, b"+OK\r\n");
     rig.rest();
-    assert_eq!(rig.worker.engine().shard.slab().blob_stats().blobs, 0);
+    assert_eq!(rig.worker.engine().keyspace.shard().slab().blob_stats().blobs, 0);
     rig.ask(writer, &[b"GET", b"many:19999"], b"$1\r\n1\r\n");
 }
 
@@ -169,8 +172,8 @@ fn half_of_a_deletion_is_no_deletion() {
     let names: Vec<Vec<u8>> = (0..5_000).map(|i| format!("key:{i:08}").into_bytes()).collect();
     let words: Vec<&[u8]> = std::iter::once(&b"DEL"[..]).chain(names.iter().map(|n| &n[..])).collect();
     rig.send(client, &request(&words));
-    rig.until("it has begun", |rig| rig.worker.engine().shard.databases()[0].len() < 5_000);
-    assert!(!rig.worker.engine().shard.databases()[0].is_empty(), "and is not done");
+    rig.until("it has begun", |rig| rig.worker.engine().keyspace.shard().databases()[0].len() < 5_000);
+    assert!(!rig.worker.engine().keyspace.shard().databases()[0].is_empty(), "and is not done");
     rig.sim().reset(client);
     rig.send(other, &request(&[b"DBSIZE"]));
     rig.expect(other, b":0\r\n");
@@ -237,7 +240,7 @@ fn names_are_not_held_for_a_client_that_does_not_read() {
     let words: Vec<&[u8]> = std::iter::once(&b"MGET"[..]).chain(std::iter::repeat_n(&b"k"[..], 500)).collect();
     rig.sim().stop_reading(lazy);
     rig.send(lazy, &request(&words));
-    rig.until("the names are held", |rig| !rig.worker.engine().shard.holds.is_idle());
+    rig.until("the names are held", |rig| !rig.worker.engine().keyspace.shard().holds.is_idle());
     rig.ask(other, &[b"SET", b"k", b"new"], b"+OK\r\n");
     rig.sim().start_reading(lazy);
     rig.expect(lazy, &[b"*500\r\n", &bulk(&value).repeat(500)[..]].concat());
@@ -277,7 +280,7 @@ fn replies_come_before_a_protocol_error() {
             assert_eq!(rig.ends(client), ClientState::Eof);
         }
     }
-    assert_eq!(rig.worker.engine().shard.databases()[0].len(), 1);
+    assert_eq!(rig.worker.engine().keyspace.shard().databases()[0].len(), 1);
     rig.assert_clean("protocol errors");
 }
 
@@ -291,7 +294,7 @@ fn a_reset_in_a_large_value_gives_its_memory_back() {
         rig.send(client, &wire[..sent]);
         rig.until("it is received", |rig| rig.sim().is_idle());
         assert!(rig.used_bytes() > before, "it lies in the keyspace's memory");
-        assert_eq!(rig.worker.engine().shard.slab().blob_stats().blobs, 1);
+        assert_eq!(rig.worker.engine().keyspace.shard().slab().blob_stats().blobs, 1);
         rig.sim().reset(client);
         rig.assert_clean("a large value");
         rig.rest();
@@ -483,4 +486,265 @@ fn a_password_is_asked_for_wherever_the_window_cuts() {
         rig.send(client, &stream[cut..]);
         rig.expect(client, b"-NOAUTH Authentication required.\r\n+OK\r\n+OK\r\n");
     }
+}
+
+/// Requests of many clients that come in one batch are answered as if each client's ran when those before it had, though all were parsed
+/// and located before the first of them: tables grow meanwhile, databases are flushed and changed.
+#[test]
+fn a_batch_of_clients_runs_in_order() {
+    // (With more their time would be used up.)
+    const CLIENTS: usize = 50;
+    let mut rig = rig();
+    let clients: Vec<ClientId> = (0..CLIENTS).map(|_| rig.connect()).collect();
+    let mut databases = [HashMap::<String, String>::new(), HashMap::new()];
+    let mut selected = [0; CLIENTS];
+    let name = |n: usize| format!("key:{n}");
+    for round in 0..30 {
+        // (Whoever stands in a queue of the simulation without need would be first.)
+        rig.rest();
+        let mut wants = Vec::new();
+        for (i, &client) in clients.iter().enumerate() {
+            let mut window = Vec::new();
+            let mut want = Vec::new();
+            for step in 0..1 + (i + round) % 18 {
+                let n = round * 100 + (i * 31 + step * 7) % 150;
+                let keys = &mut databases[selected[i]];
+                match (i + step * 5 + round) % 16 {
+                    0 if step % 4 == 0 => {
+                        selected[i] = 1 - selected[i];
+                        window.extend(request(&[b"SELECT", selected[i].to_string().as_bytes()]));
+                        want.extend(b"+OK\r\n");
+                    }
+                    1 if i == 20 => {
+                        keys.clear();
+                        window.extend(request(&[b"FLUSHDB", b"ASYNC"]));
+                        want.extend(b"+OK\r\n");
+                    }
+                    2..7 => {
+                        let value = format!("{i}.{step}");
+                        window.extend(request(&[b"SET", name(n).as_bytes(), value.as_bytes()]));
+                        keys.insert(name(n), value);
+                        want.extend(b"+OK\r\n");
+                    }
+                    7 => {
+                        let gone = keys.remove(&name(n)).is_some();
+                        window.extend(request(&[b"DEL", name(n).as_bytes()]));
+                        want.extend(format!(":{}\r\n", u8::from(gone)).bytes());
+                    }
+                    8 => {
+                        window.extend(request(&[b"DBSIZE"]));
+                        want.extend(format!(":{}\r\n", keys.len()).bytes());
+                    }
+                    _ => {
+                        window.extend(request(&[b"GET", name(n).as_bytes()]));
+                        want.extend(keys.get(&name(n)).map_or(b"$-1\r\n".to_vec(), |value| bulk(value.as_bytes())));
+                    }
+                }
+            }
+            rig.send(client, &window);
+            wants.push(want);
+        }
+        rig.turn();
+        assert_eq!(rig.worker.state.ready_len(), 0, "all had their time");
+        for (&client, want) in clients.iter().zip(&wants) {
+            rig.expect(client, want);
+        }
+    }
+}
+
+/// What is left of a batch when the turn's time is used up waits for the next, in its client's order, and keeps nobody from being closed.
+#[test]
+fn a_batch_ends_when_its_time_is_up() {
+    let mut rig = rig();
+    let clients: Vec<ClientId> = (0..200).map(|_| rig.connect()).collect();
+    let window: Vec<u8> = (0..16).flat_map(|_| request(&[b"INCR", b"n"])).collect();
+    for &client in &clients {
+        rig.send(client, &window);
+        rig.send(client, &request(&[b"PING", b"half"])[..12]);
+    }
+    rig.turn();
+    assert!(rig.worker.state.ready_len() > 0, "nobody waits");
+    let waiting = rig.worker.state.waiting_len();
+    assert!(waiting < 200, "some were served");
+    assert!(rig.worker.engine().stats.clients_bytes > 0, "what waits counts");
+    let (gone, clients) = clients.split_last().unwrap();
+    rig.sim().disconnect(*gone);
+    let mut values = Vec::new();
+    for &client in clients {
+        rig.send(client, &request(&[b"PING", b"half"])[12..]);
+        let mut got = Vec::new();
+        rig.until("the replies", |rig| {
+            got.extend(rig.sim().received(client));
+            got.ends_with(b"$4\r\nhalf\r\n")
+        });
+        let text = String::from_utf8(got).unwrap();
+        let own: Vec<u32> = text.lines().filter_map(|line| line.strip_prefix(':')?.parse().ok()).collect();
+        assert!(own.len() == 16 && own.is_sorted(), "{text}");
+        values.extend(own);
+    }
+    values.sort_unstable();
+    values.dedup();
+    assert_eq!(values.len(), 199 * 16, "each request ran once");
+    assert_eq!(rig.worker.engine().stats.clients_bytes, 0);
+    for &client in clients {
+        rig.sim().disconnect(client);
+    }
+    rig.assert_clean("after a batch that was too long");
+}
+
+const LARGE_BYTES: usize = 8 << 20;
+
+impl Rig {
+    /// Stores a large value at `big`.
+    fn fill_large(&mut self, client: ClientId) -> Vec<u8> {
+        let value: Vec<u8> = (0..LARGE_BYTES).map(|i| (i / 1000).to_le_bytes()[0]).collect();
+        self.ask(client, &[b"SET", b"big", &value, b"EX", b"1000"], b"+OK\r\n");
+        value
+    }
+}
+
+/// COPY, and RENAME between shards: readers of both names go on, writers wait, all of it appears at once.
+#[test]
+fn large_values_are_copied_while_their_names_are_held() {
+    for rename in [false, true] {
+        let mut rig = rig();
+        let (client, other, third) = (rig.connect(), rig.connect(), rig.connect());
+        let value = rig.fill_large(client);
+        rig.worker.engine().keyspace.shard().apart = true;
+        rig.ask(other, &[b"SET", b"target", b"old"], b"+OK\r\n");
+        if rename {
+            rig.send(client, &request(&[b"RENAME", b"big", b"target"]));
+        } else {
+            rig.send(client, &request(&[b"COPY", b"big", b"target", b"REPLACE"]));
+        }
+        rig.until_held(b"target");
+        rig.until_held(b"big");
+        rig.ask(third, &[b"STRLEN", b"big"], format!(":{LARGE_BYTES}\r\n").as_bytes());
+        rig.ask(third, &[b"GET", b"target"], b"$3\r\nold\r\n");
+        rig.send(other, &[request(&[b"APPEND", b"big", b"x"]), request(&[b"SWAPDB", b"0", b"1"])].concat());
+        rig.until("the writer waits", |rig| rig.worker.state.held_len() == 1);
+        assert_eq!(rig.sim().received(client), b"", "it is not done");
+        rig.expect(client, if rename { b"+OK\r\n" } else { b":1\r\n" });
+        let len = if rename { 1 } else { LARGE_BYTES + 1 };
+        rig.expect(other, format!(":{len}\r\n+OK\r\n").as_bytes());
+        rig.ask(other, &[b"SELECT", b"1"], b"+OK\r\n");
+        rig.ask(other, &[b"GETDEL", b"target"], &bulk(&value));
+        for client in [client, other, third] {
+            rig.sim().disconnect(client);
+        }
+        rig.assert_clean("a copy");
+        assert_eq!(rig.empty_bytes(), 0);
+    }
+}
+
+/// What names a key of another database waits as well, though the pipeline does not look there.
+#[test]
+fn commands_on_other_databases_wait_for_held_names() {
+    let mut rig = rig();
+    let (client, mover, copier) = (rig.connect(), rig.connect(), rig.connect());
+    rig.fill_large(client);
+    for client in [mover, copier] {
+        rig.ask(client, &[b"SELECT", b"5"], b"+OK\r\n");
+        rig.ask(client, &[b"MSET", b"target", b"5", b"k", b"5"], b"+OK\r\n");
+    }
+    rig.send(client, &request(&[b"COPY", b"big", b"target"]));
+    rig.until_held(b"target");
+    rig.send(mover, &request(&[b"MOVE", b"target", b"0"]));
+    rig.send(copier, &[request(&[b"COPY", b"k", b"target", b"DB", b"0", b"REPLACE"]), request(&[b"PING"])].concat());
+    rig.until("both wait", |rig| rig.worker.engine().stats.suspended == 3);
+    rig.expect(client, b":1\r\n");
+    rig.expect(mover, b":0\r\n");
+    rig.expect(copier, b":1\r\n+PONG\r\n");
+    rig.ask(client, &[b"GET", b"target"], b"$1\r\n5\r\n");
+    // Two large copies: one holder at a time.
+    rig.send(client, &request(&[b"COPY", b"big", b"one"]));
+    rig.until_held(b"one");
+    rig.ask(mover, &[b"SELECT", b"0"], b"+OK\r\n");
+    rig.send(mover, &request(&[b"COPY", b"big", b"two"]));
+    rig.expect(client, b":1\r\n");
+    rig.expect(mover, b":1\r\n");
+    rig.ask(mover, &[b"STRLEN", b"two"], format!(":{LARGE_BYTES}\r\n").as_bytes());
+}
+
+#[test]
+fn a_copy_whose_client_vanishes_leaves_nothing() {
+    let mut rig = rig();
+    let (client, waiting, other) = (rig.connect(), rig.connect(), rig.connect());
+    rig.fill_large(other);
+    let before = rig.used_bytes();
+    rig.send(client, &request(&[b"COPY", b"big", b"target"]));
+    rig.until_held(b"target");
+    rig.send(waiting, &request(&[b"COPY", b"big", b"second"]));
+    rig.sim().reset(client);
+    rig.sim().reset(waiting);
+    let mut most = before;
+    rig.until("the names are free", |rig| {
+        most = most.max(rig.used_bytes());
+        rig.worker.engine().keyspace.shard().holds.is_idle()
+    });
+    assert!(most > before, "some of it was copied");
+    rig.ask(other, &[b"EXISTS", b"target", b"second"], b":0\r\n");
+    rig.rest();
+    assert_eq!(rig.used_bytes(), before);
+    rig.sim().disconnect(other);
+    rig.assert_clean("a copy without its client");
+}
+
+/// RESTORE of a large payload: received in place, checked and stored in slices; nothing is left of one that is given up or refused.
+#[test]
+fn large_payloads_are_restored_in_slices() {
+    let mut rig = rig();
+    let (client, other) = (rig.connect(), rig.connect());
+    let value = rig.fill_large(client);
+    let mut payload = vec![0];
+    crate::persist::rdb::string::write(&value, &mut payload);
+    crate::persist::rdb::payload::seal(&mut payload);
+    rig.ask(client, &[b"DUMP", b"big"], &bulk(&payload));
+    let before = rig.used_bytes();
+    let suspended = rig.worker.engine().stats.suspended;
+
+    rig.send(client, &request(&[b"RESTORE", b"late", b"0", &payload]));
+    rig.until("it goes on in slices", |rig| rig.worker.engine().stats.suspended > suspended);
+    rig.ask(other, &[b"SET", b"late", b"first"], b"+OK\r\n");
+    rig.expect(client, format!("-{}\r\n", errors::BUSYKEY).as_bytes());
+    rig.ask(client, &[b"DEL", b"late"], b":1\r\n");
+    rig.rest();
+    assert_eq!(rig.used_bytes(), before, "refused");
+
+    let mut damaged = payload.clone();
+    damaged[5_000_000] ^= 1;
+    rig.ask(client, &[b"RESTORE", b"k", b"0", &damaged], format!("-{}\r\n", errors::BAD_PAYLOAD).as_bytes());
+    rig.rest();
+    assert_eq!(rig.used_bytes(), before, "damaged");
+
+    let vanishing = rig.connect();
+    let suspended = rig.worker.engine().stats.suspended;
+    rig.send(vanishing, &request(&[b"RESTORE", b"k", b"0", &payload]));
+    rig.until("it goes on in slices", |rig| rig.worker.engine().stats.suspended > suspended);
+    rig.sim().reset(vanishing);
+    rig.rest();
+    rig.ask(client, &[b"EXISTS", b"k"], b":0\r\n");
+    rig.rest();
+    assert_eq!(rig.used_bytes(), before, "given up");
+
+    // While somebody holds the key, the last step waits.
+    let suspended = rig.worker.engine().stats.suspended;
+    rig.send(client, &request(&[b"RESTORE", b"k", b"5000000", &payload, b"IDLETIME", b"77"]));
+    rig.until("it goes on in slices", |rig| rig.worker.engine().stats.suspended > suspended);
+    let shard = rig.worker.engine().keyspace.shard();
+    let hash = shard.key(b"k").hash;
+    assert!(shard.holds.begin(1, crate::db::hold::Mode::Shared));
+    shard.holds.add(0, hash);
+    rig.pass(Duration::from_secs(1));
+    assert_eq!(rig.sim().received(client), b"");
+    rig.ask(other, &[b"EXISTS", b"k"], b":0\r\n");
+    rig.worker.engine().keyspace.shard().holds.end();
+    rig.expect(client, b"+OK\r\n");
+    rig.ask(client, &[b"OBJECT", b"IDLETIME", b"k"], b":77\r\n");
+    rig.ask(client, &[b"GET", b"k"], &bulk(&value));
+    for client in [client, other] {
+        rig.sim().disconnect(client);
+    }
+    rig.assert_clean("restored");
+    assert_eq!(rig.empty_bytes(), 0);
 }

@@ -1,19 +1,49 @@
-//! String commands.
+//! String commands: here those that read or write whole values; `set` is SET with options and the conditions on what is there, `range` parts
+//! of values, `counter` numbers, `pairs` MSETNX and MSETEX, `lcs` LCS.
+mod compare;
+mod counter;
+mod held;
+mod lcs;
+mod options;
+mod pairs;
+mod range;
+mod set;
+
+pub use compare::{delex, delifeq, digest};
+pub use counter::{decr, decrby, incr, incrby, incrbyfloat};
+pub use lcs::lcs;
+pub use pairs::{PAIRS_MSETEX, PAIRS_MSETNX, msetex, msetnx};
+pub use range::{append, getrange, setrange};
 
 use super::ctx::{Args, Ctx, Failure, Outcome};
 use super::event::Event;
-use super::options::{ExpireUnit, deadline_from, parse_int};
+use super::options::ExpireUnit;
 use crate::base::int;
 use crate::db::item::Value;
 use crate::db::view::Deadline;
 use crate::db::{DbError, Key, NewValue};
 use crate::proto::errors;
+use options::{Command, Options, positive_deadline};
 
 /// Writes the string at a key as a bulk string; a large one is sent from where it lies. On an error nothing is written.
 #[inline(always)]
 fn reply_value(ctx: &mut Ctx<'_>, key: Key<'_>) -> Result<(), DbError> {
     // `db` and `reply` are separate fields, so the value is copied straight from the item into the output.
     match ctx.db.read_string(key)? {
+        Some(Value::Raw(bytes)) => ctx.reply.bulk(bytes),
+        Some(Value::Int(i)) => ctx.reply.bulk_int(i),
+        Some(Value::Blob(id)) => {
+            let blob = ctx.db.blob_ref(id);
+            ctx.reply.bulk_shared(blob);
+        }
+        None => ctx.reply.null(),
+    }
+    Ok(())
+}
+
+/// The same for a key that was read before, which is not counted twice.
+fn reply_value_again(ctx: &mut Ctx<'_>, key: Key<'_>) -> Result<(), Failure> {
+    match ctx.db.string_for_write(key)? {
         Some(Value::Raw(bytes)) => ctx.reply.bulk(bytes),
         Some(Value::Int(i)) => ctx.reply.bulk_int(i),
         Some(Value::Blob(id)) => {
@@ -40,6 +70,38 @@ pub fn getdel(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
             ctx.report(key, Event::Del);
         }
         Ok(())
+    })
+}
+
+/// `GETEX key [EX s | PX ms | EXAT s | PXAT ms | PERSIST]`
+pub fn getex(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
+    let key = ctx.first_key(args[1]);
+    ctx.attempt(|ctx| {
+        let options = Options::parse(&args[2..], Command::GetEx)?;
+        if ctx.db.read_string(key)?.is_none() {
+            ctx.reply.null();
+            return Ok(());
+        }
+        let deadline = options.deadline(ctx, "getex")?;
+        match deadline {
+            Deadline::At(deadline_ms) if options.is_absolute() && deadline_ms <= ctx.db.now_ms() => {
+                reply_value_again(ctx, key)?;
+                ctx.db.remove(key);
+                ctx.report(key, Event::Del);
+                return Ok(());
+            }
+            // Before the reply, as it may fail.
+            Deadline::At(deadline_ms) => {
+                ctx.db.set_deadline(key, Some(deadline_ms))?;
+                ctx.report(key, Event::Expire);
+            }
+            _ if options.persist && ctx.db.deadline_for_write(key) != Some(None) => {
+                ctx.db.set_deadline(key, None)?;
+                ctx.report(key, Event::Persist);
+            }
+            _ => {}
+        }
+        reply_value_again(ctx, key)
     })
 }
 
@@ -77,18 +139,11 @@ fn store_and_return(ctx: &mut Ctx<'_>, key: Key<'_>, argument: &[u8], deadline: 
     Ok(())
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Condition {
-    Always,
-    IfAbsent,
-    IfPresent,
-}
-
-/// `SET key value [NX | XX] [GET] [EX s | PX ms | EXAT s | PXAT ms | KEEPTTL]`
+/// `SET key value [options]`, see `set`.
 #[inline]
 pub fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     if args.len() > 3 {
-        return ctx.attempt(|ctx| set_with_options(ctx, args));
+        return set::with_options(ctx, args);
     }
     let key = ctx.first_key(args[1]);
     if ctx.blob.is_none() && ctx.db.overwrite_alike(key, args[2]) {
@@ -108,83 +163,6 @@ fn set_plain(ctx: &mut Ctx<'_>, key: Key<'_>, argument: &[u8]) -> Outcome {
     ctx.report(key, Event::Set);
     ctx.out().ok();
     Outcome::Done
-}
-
-#[inline(never)]
-fn set_with_options(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<(), Failure> {
-    let key = ctx.first_key(args[1]);
-    let mut condition = Condition::Always;
-    let mut get = false;
-    let mut deadline: Option<Deadline> = None;
-    let mut time: Option<(ExpireUnit, &[u8])> = None;
-    let mut rest = args[3..].iter();
-    while let Some(option) = rest.next() {
-        let word = option.to_ascii_lowercase();
-        match &*word {
-            b"nx" if condition == Condition::Always => condition = Condition::IfAbsent,
-            b"xx" if condition == Condition::Always => condition = Condition::IfPresent,
-            b"nx" if condition == Condition::IfAbsent => {}
-            b"xx" if condition == Condition::IfPresent => {}
-            b"get" => get = true,
-            b"keepttl" if time.is_none() => deadline = Some(Deadline::Keep),
-            b"ex" | b"px" | b"exat" | b"pxat" if deadline.is_none() => {
-                let unit = match &*word {
-                    b"ex" => ExpireUnit::Seconds,
-                    b"px" => ExpireUnit::Milliseconds,
-                    b"exat" => ExpireUnit::UnixSeconds,
-                    _ => ExpireUnit::UnixMilliseconds,
-                };
-                // Twice the same is no error: the last one counts.
-                if time.is_some_and(|(other, _)| other != unit) {
-                    return Err(errors::SYNTAX.into());
-                }
-                time = Some((unit, rest.next().ok_or(errors::SYNTAX)?));
-            }
-            _ => return Err(errors::SYNTAX.into()),
-        }
-    }
-    let deadline = match time {
-        Some((unit, number)) => Deadline::At(positive_deadline(ctx, "set", unit, number)?),
-        None => deadline.unwrap_or(Deadline::None),
-    };
-    let present = ctx.db.string_for_write(key);
-    let present = if get { present?.is_some() } else { !matches!(present, Ok(None)) };
-    let refused = match condition {
-        Condition::Always => false,
-        Condition::IfAbsent => present,
-        Condition::IfPresent => !present,
-    };
-    if refused {
-        if get {
-            reply_value(ctx, key)?;
-        } else {
-            ctx.reply.null();
-        }
-        return Ok(());
-    }
-    if get {
-        store_and_return(ctx, key, args[2], deadline)?;
-    } else {
-        let value = ctx.take_value(args[2]);
-        ctx.db.set_string(key, value, deadline)?;
-        ctx.out().ok();
-    }
-    ctx.report(key, Event::Set);
-    if matches!(deadline, Deadline::At(_)) {
-        ctx.also(key, Event::Expire);
-    }
-    Ok(())
-}
-
-/// A deadline given with a value: must lie in the representable future of the epoch.
-fn positive_deadline(ctx: &Ctx<'_>, command: &str, unit: ExpireUnit, number: &[u8]) -> Result<u64, Failure> {
-    let number = parse_int(number)?;
-    if number <= 0 {
-        return Err(errors::invalid_expire_time(command).into());
-    }
-    let deadline_ms =
-        deadline_from(ctx.db.now_ms(), unit, number).ok_or_else(|| errors::invalid_expire_time(command))?;
-    Ok(u64::try_from(deadline_ms).unwrap_or(0))
 }
 
 pub fn setnx(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
@@ -234,53 +212,6 @@ pub fn strlen(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         ctx.reply.count(len);
         Ok(())
     })
-}
-
-pub fn append(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    let key = ctx.first_key(args[1]);
-    ctx.attempt(|ctx| {
-        let max_bytes = usize::try_from(ctx.config.proto_max_bulk_bytes).unwrap_or(usize::MAX);
-        let len = ctx.db.append(key, args[2], max_bytes)?;
-        ctx.report(key, Event::Append);
-        ctx.reply.count(len);
-        Ok(())
-    })
-}
-
-#[inline(always)]
-fn add(ctx: &mut Ctx<'_>, key: &[u8], by: i64) -> Outcome {
-    let key = ctx.first_key(key);
-    match ctx.db.add_int(key, by) {
-        Ok(sum) => {
-            ctx.report(key, Event::IncrBy);
-            ctx.reply.int(sum);
-            Outcome::Done
-        }
-        Err(e) => ctx.fail(e),
-    }
-}
-
-pub fn incr(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    add(ctx, args[1], 1)
-}
-
-pub fn decr(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    add(ctx, args[1], -1)
-}
-
-pub fn incrby(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    match parse_int(args[2]) {
-        Ok(by) => add(ctx, args[1], by),
-        Err(failure) => ctx.fail(failure),
-    }
-}
-
-pub fn decrby(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    match parse_int(args[2]) {
-        Ok(i64::MIN) => ctx.fail(errors::DECREMENT_OVERFLOW),
-        Ok(by) => add(ctx, args[1], -by),
-        Err(failure) => ctx.fail(failure),
-    }
 }
 
 // ---- many keys: the same steps serve the plain and the sliced form (see `super::many`) ----

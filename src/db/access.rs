@@ -1,0 +1,219 @@
+//! The access clock: when an item was last used, in 20 bits of its header.
+//!
+//! ```text
+//!  0                                  3/4             7/8          1
+//! | idle for so many ticks            | for very long | the future |     of 2^20 ticks of 1,024 ms
+//! ```
+//! A tick is 1,024 ms, so a key is written to by reads at most once a second; the range is 12.4 days. An item that has not been used for
+//! three quarters of it (9.3 days) is kept there by a walk over all items ([`Shard::age_some`]), which comes round within the next
+//! eighth (37 hours): so an idle time is exact to a tick up to 9.3 days, and beyond that says that it is more. The last eighth is what a clock
+//! that was set back leaves behind, and counts as now.
+//!
+//! Commands that read or write a value move the clock; those that only ask whether or how long a key is there (EXISTS, TYPE, TTL, OBJECT,
+//! SCAN) do not, as in Redis.
+#![allow(unsafe_code)]
+
+use super::item::{self, Header, Item, Key};
+use super::view::{Db, Found};
+use super::{ItemHash, Shard, item_at};
+use dolmen_slab::Handle;
+use static_assertions::const_assert;
+
+/// Milliseconds of a tick, as a power of two.
+const TICK_MS_LOG2: u32 = 10;
+const CLOCK_BITS: u32 = 20;
+/// Largest value of the clock.
+pub const CLOCK_MAX: u32 = (1 << CLOCK_BITS) - 1;
+/// Idle ticks that are not told apart any more.
+const OLD_TICKS: u32 = 3 << (CLOCK_BITS - 2);
+const FUTURE_TICKS: u32 = 7 << (CLOCK_BITS - 3);
+/// Home buckets looked at in a call; there are ten a second, some 43 million in an eighth of the range, for some 400 million keys.
+const AGE_UNIT: usize = 32;
+const_assert!(CLOCK_BITS + 12 == u32::BITS);
+
+/// A Unix time on the clock.
+#[inline(always)]
+#[must_use]
+#[expect(clippy::cast_possible_truncation, reason = "the clock is the lower bits of the time")]
+pub const fn tick(unix_ms: u64) -> u32 {
+    (unix_ms >> TICK_MS_LOG2) as u32 & CLOCK_MAX
+}
+
+/// Ticks from `clock` to `now`.
+const fn idle_ticks(clock: u32, now: u32) -> u32 {
+    let ticks = now.wrapping_sub(clock) & CLOCK_MAX;
+    if ticks < FUTURE_TICKS { ticks } else { 0 }
+}
+
+/// For how many seconds an item was not used.
+#[must_use]
+pub fn idle_seconds(item: &Item<'_>, now_ms: u64) -> u64 {
+    (u64::from(idle_ticks(item.clock(), tick(now_ms))) << TICK_MS_LOG2) / 1000
+}
+
+/// What the clock shows of an item that has not been used for so many seconds.
+fn clock_of_idle(seconds: u64, now: u32) -> u32 {
+    // Upwards, so that it is told as at least so long.
+    let ticks = seconds.saturating_mul(1000).div_ceil(1 << TICK_MS_LOG2);
+    now.wrapping_sub(u32::try_from(ticks).map_or(OLD_TICKS, |ticks| ticks.min(OLD_TICKS))) & CLOCK_MAX
+}
+
+/// Where a walk over all items of a shard is.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct Walk {
+    database: usize,
+    cursor: u64,
+}
+
+impl Db<'_> {
+    /// A command uses an item: its clock is set, if it shows another time.
+    #[inline(always)]
+    pub(super) fn touch(&mut self, found: Found) {
+        if self.item(found.handle).clock() != self.tick {
+            self.set_clock(found.handle, self.tick);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn set_clock(&mut self, h: Handle, clock: u32) {
+        let header = self.item(h).header();
+        // SAFETY: the header of this live item, with another clock.
+        unsafe { item::overwrite_header(&mut self.shard.slab, h, Header { clock, ..header }) };
+    }
+
+    /// TOUCH: is the key there? Counts as a use and as a read.
+    pub fn touch_key(&mut self, key: Key<'_>) -> bool {
+        match self.find_read(key) {
+            Some(found) => {
+                self.touch(found);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// The item of a key as it lies, for a command that tells about it. Counts as a read, but is no use.
+    pub fn look_at(&mut self, key: Key<'_>) -> Option<Item<'_>> {
+        let found = self.find_read(key)?;
+        Some(self.item(found.handle))
+    }
+
+    /// Lets a key look as if it had not been used for so long.
+    pub fn set_idle_seconds(&mut self, key: Key<'_>, seconds: u64) {
+        if let Some(found) = self.find(key) {
+            self.set_clock(found.handle, clock_of_idle(seconds, self.tick));
+        }
+    }
+}
+
+impl Shard {
+    /// Looks at some items in turn, and keeps the clocks of those that were not used for very long from coming round.
+    pub(super) fn age_some(&mut self, now_ms: u64) {
+        let now = tick(now_ms);
+        let mut walk = self.aging;
+        let mut old: Vec<Handle> = Vec::new();
+        for _ in 0..AGE_UNIT {
+            if walk.database >= self.databases_used {
+                walk = Walk::default();
+            }
+            let Some(database) = self.databases.get(walk.database) else { break };
+            let slab = &self.slab;
+            walk.cursor = database.table.scan(slab, &ItemHash { seed: self.seed }, walk.cursor, |h| {
+                if idle_ticks(item_at(slab, h).clock(), now) > OLD_TICKS {
+                    old.push(h);
+                }
+            });
+            if walk.cursor == 0 {
+                walk.database += 1;
+            }
+        }
+        self.aging = walk;
+        for h in old {
+            let header = item_at(&self.slab, h).header();
+            let clock = now.wrapping_sub(OLD_TICKS) & CLOCK_MAX;
+            // SAFETY: the table has just named this item; its header, with another clock.
+            unsafe { item::overwrite_header(&mut self.slab, h, Header { clock, ..header }) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::db::view::Deadline;
+    use crate::db::{NewValue, Shard};
+
+    const START_MS: u64 = 1_750_000_000_000;
+
+    fn shard() -> Shard {
+        let config = dolmen_slab::Config {
+            reserve_bytes: 1 << 26,
+            blob_reserve_bytes: 1 << 26,
+            decay_ms: 1000,
+            huge_pages: false,
+        };
+        Shard::new(3, 5, config).unwrap()
+    }
+
+    fn set(shard: &mut Shard, d: usize, key: &[u8], now_ms: u64) {
+        let mut db = shard.db(d, now_ms);
+        db.set_string(db.key(key), NewValue::Raw(b"v"), Deadline::None).unwrap();
+    }
+
+    fn idle(shard: &mut Shard, d: usize, key: &[u8], now_ms: u64) -> u64 {
+        let mut db = shard.db(d, now_ms);
+        idle_seconds(&db.look_at(db.key(key)).unwrap(), now_ms)
+    }
+
+    #[test]
+    fn idle_times_are_exact_to_a_tick() {
+        let mut shard = shard();
+        set(&mut shard, 0, b"k", START_MS);
+        for seconds in [0, 1, 2, 3, 59, 3600, 86_400, 9 * 86_400] {
+            let told = idle(&mut shard, 0, b"k", START_MS + seconds * 1000);
+            assert!(told.abs_diff(seconds) <= 1, "{told} after {seconds} s");
+        }
+        // A clock that is set back: as if it had been used now.
+        assert_eq!(idle(&mut shard, 0, b"k", START_MS - 5000), 0);
+        assert_eq!(idle(&mut shard, 0, b"k", START_MS - 86_400_000), 0);
+        let mut db = shard.db(0, START_MS);
+        for seconds in [0, 1, 1000, 700_000] {
+            db.set_idle_seconds(db.key(b"k"), seconds);
+            let told = idle_seconds(&db.look_at(db.key(b"k")).unwrap(), START_MS);
+            assert!((seconds..=seconds + 1).contains(&told), "{told} for {seconds}");
+        }
+        db.set_idle_seconds(db.key(b"k"), u64::MAX);
+        assert_eq!(idle_seconds(&db.look_at(db.key(b"k")).unwrap(), START_MS), u64::from(OLD_TICKS) * 1024 / 1000);
+    }
+
+    /// Over two months, with the walk going round in time: what is not used is told as old, what is used as used.
+    #[test]
+    fn clocks_do_not_come_round() {
+        let mut shard = shard();
+        for d in [0, 2] {
+            for i in 0..2000u32 {
+                set(&mut shard, d, &i.to_le_bytes(), START_MS);
+            }
+        }
+        let mut now_ms = START_MS;
+        let key = 7u32.to_le_bytes();
+        let mut used_ms = START_MS;
+        for hour in 0..24 * 60 {
+            now_ms += 3_600_000;
+            // The tables have some 180 home buckets each.
+            for _ in 0..2 {
+                shard.age_some(now_ms);
+            }
+            if hour % 50 == 0 {
+                let mut db = shard.db(2, now_ms);
+                assert!(db.touch_key(db.key(&key)));
+                used_ms = now_ms;
+            }
+            assert!(idle(&mut shard, 2, &key, now_ms).abs_diff((now_ms - used_ms) / 1000) <= 1);
+            let (told, since) = (idle(&mut shard, 0, &key, now_ms), (now_ms - START_MS) / 1000);
+            let old = u64::from(OLD_TICKS) * 1024 / 1000;
+            assert!(told.abs_diff(since) <= 1 || (old..=since).contains(&told), "{told} s of {since} s");
+        }
+    }
+}

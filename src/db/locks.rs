@@ -1,0 +1,380 @@
+//! What a worker has locked of a shared keyspace while a command runs, and how its [`Db`] moves between the shards of its keys.
+//!
+//! ```text
+//!  a command of one key      lock_key: its shard, which the next command may find still locked
+//!  of several keys           lock_keys: the shards of all of them, in the order of their index
+//!  of unknown keys           lock_all
+//!  of none, and tasks        lock_none: a shard is locked when it is entered, and the one before given back
+//! ```
+//! Invariants:
+//! - L1. `Db::shard` is the shard `current`, whose lock this worker has, or `nowhere` (an empty shard of this worker) if that is `NONE`.
+//! - L2. `many`: the locks in `held` are this worker's, and `current` is one of them. Otherwise it has the one of `current` at most.
+//! - L3. Who makes a `Db` has it give all of them back (`unlock`) before the next one is made; for commands `Ctx` does so when it is dropped.
+#![allow(unsafe_code)]
+
+use super::keyspace::{Fetch, Keyspace, Locate, PeekLocator, SHARDS_MAX};
+use super::{Db, Shard};
+use crate::base::sync::lock::SpinLock;
+use crate::db::hold::Mode;
+use crate::table::Site;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+const NONE: usize = usize::MAX;
+
+/// Keys of one command that are fetched before their shards are locked.
+const FETCHED_MAX: usize = 64;
+
+/// A set of shards.
+#[derive(Clone, Copy, Default)]
+pub(super) struct ShardSet {
+    words: [u64; SHARDS_MAX / 64],
+}
+
+impl ShardSet {
+    pub(super) fn insert(&mut self, index: usize) {
+        self.words[index / 64] |= 1 << (index % 64);
+    }
+
+    pub(super) fn remove(&mut self, index: usize) {
+        self.words[index / 64] &= !(1 << (index % 64));
+    }
+
+    pub(super) fn contains(&self, index: usize) -> bool {
+        self.words[index / 64] >> (index % 64) & 1 != 0
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| *word == 0)
+    }
+
+    /// Takes the members out, in ascending order.
+    fn drain(&mut self, mut visit: impl FnMut(usize)) {
+        for (at, word) in self.words.iter_mut().enumerate() {
+            while *word != 0 {
+                visit(at * 64 + word.trailing_zeros() as usize);
+                *word &= *word - 1;
+            }
+        }
+    }
+
+    fn each(mut self, visit: impl FnMut(usize)) {
+        self.drain(visit);
+    }
+}
+
+/// A worker's locks. Between commands it has none.
+pub(super) struct Locks {
+    keyspace: Arc<Keyspace<SpinLock>>,
+    held: ShardSet,
+    many: bool,
+    /// May another shard be locked instead of the current one?
+    on_demand: bool,
+    current: usize,
+    /// Shards that were left with work to do.
+    pub(super) pending: ShardSet,
+    nowhere: Box<Shard>,
+}
+
+impl Locks {
+    pub(super) fn new(keyspace: Arc<Keyspace<SpinLock>>) -> std::io::Result<Locks> {
+        let memory = dolmen_slab::Config { reserve_bytes: 1 << 20, blob_reserve_bytes: 1 << 20, ..Default::default() };
+        let nowhere = Box::new(Shard::new(0, 0, memory)?);
+        Ok(Locks {
+            keyspace,
+            held: ShardSet::default(),
+            many: false,
+            on_demand: true,
+            current: NONE,
+            pending: ShardSet::default(),
+            nowhere,
+        })
+    }
+
+    #[inline(always)]
+    pub(super) fn keyspace(&self) -> &Keyspace<SpinLock> {
+        &self.keyspace
+    }
+
+    fn acquire(&mut self, index: usize) {
+        // SAFETY: this worker has not locked it: it has the one of `current` or those of `held` only (L2), and callers have looked.
+        unsafe { self.keyspace.shards[index].lock_raw() };
+    }
+
+    fn release(&mut self, index: usize) {
+        let cell = &self.keyspace.shards[index];
+        // SAFETY: locked by this worker; `Db::shard` is not used again before it is set anew.
+        let shard = unsafe { &*cell.data_ptr() };
+        if shard.has_work() {
+            self.pending.insert(index);
+        }
+        // SAFETY: as above.
+        unsafe { cell.unlock_raw() };
+    }
+
+    fn release_all(&mut self) {
+        if self.many {
+            let mut held = std::mem::take(&mut self.held);
+            held.drain(|index| self.release(index));
+            self.many = false;
+        } else if self.current != NONE {
+            self.release(self.current);
+        }
+        self.current = NONE;
+    }
+}
+
+impl<'a> Db<'a> {
+    /// A view of database `index` in which nothing is locked yet.
+    pub(super) fn over(locks: &'a mut Locks, index: usize, now_ms: u64) -> Db<'a> {
+        debug_assert!(locks.current == NONE && !locks.many, "a view before this one has ended (L3)");
+        assert!(index < locks.keyspace.databases(), "SELECT checks the index");
+        locks.on_demand = true;
+        // SAFETY: `nowhere` lives as long as the locks, which are borrowed for `'a`; nobody else looks at it.
+        let shard = unsafe { &mut *std::ptr::from_mut(&mut *locks.nowhere) };
+        Db { shard, locks: Some(locks), index, now_ms, tick: super::access::tick(now_ms), epoch: Db::NOT_LOCATED }
+    }
+
+    /// Are there other workers?
+    #[inline(always)]
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.locks.is_some()
+    }
+
+    /// Makes the shard of a hash the current one.
+    #[inline(always)]
+    pub(super) fn enter(&mut self, hash: u64) {
+        if let Some(locks) = &self.locks {
+            let index = locks.keyspace.index(hash);
+            if index != locks.current {
+                self.switch(index);
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn switch(&mut self, index: usize) {
+        let Some(locks) = &mut self.locks else { return };
+        if locks.many {
+            assert!(locks.held.contains(index), "a command came to a key that its row does not name");
+        } else {
+            debug_assert!(locks.on_demand, "a command came to a key that its row does not name");
+            locks.release_all();
+            locks.acquire(index);
+        }
+        self.point_at(index);
+    }
+
+    /// `Db::shard` becomes the shard `index`, whose lock this worker has.
+    #[inline(always)]
+    fn point_at(&mut self, index: usize) {
+        let Some(locks) = &mut self.locks else { return };
+        locks.current = index;
+        // SAFETY: this worker has the lock (callers), and gives it back only after `shard` was pointed elsewhere or the view has ended; the
+        // reference before this one is given up here, so there is one for the shard at most (K1, L1).
+        self.shard = unsafe { &mut *locks.keyspace.shards[index].data_ptr() };
+        self.shard.databases_used = self.shard.databases_used.max(self.index + 1);
+    }
+
+    /// Locks the shard of the one key of the next command, unless it is locked already.
+    #[inline(always)]
+    pub fn lock_key(&mut self, hash: u64) {
+        let Some(locks) = &mut self.locks else { return };
+        let index = locks.keyspace.index(hash);
+        if locks.current == index && !locks.many {
+            locks.on_demand = false;
+            return;
+        }
+        self.lock_other(index);
+    }
+
+    #[inline(always)]
+    fn lock_other(&mut self, index: usize) {
+        let Some(locks) = &mut self.locks else { return };
+        locks.release_all();
+        locks.on_demand = false;
+        locks.acquire(index);
+        self.point_at(index);
+    }
+
+    /// Locks the shards of the keys of the next command. First has their memory fetched, so that little is waited for under the locks.
+    pub fn lock_keys<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>) {
+        let index = self.index;
+        self.unlock();
+        let Some(locks) = &mut self.locks else { return };
+        let locator = locks.keyspace.locator(index);
+        let mut held = ShardSet::default();
+        let mut sites = [(Site::NONE, 0); FETCHED_MAX];
+        let mut count = 0;
+        for key in keys {
+            let key = locator.key_outlined(key);
+            held.insert(locks.keyspace.index(key.hash));
+            if let Some(site) = sites.get_mut(count) {
+                *site = (key.site, key.hash);
+                count += 1;
+            }
+        }
+        for (site, hash) in &sites[..count] {
+            locator.prefetch_items_at(*site, *hash);
+        }
+        self.lock_set(held);
+    }
+
+    /// Locks all shards: for a command whose keys nobody knows beforehand, or that changes all at one instant.
+    pub fn lock_all(&mut self) {
+        self.unlock();
+        let Some(locks) = &mut self.locks else { return };
+        let mut held = ShardSet::default();
+        (0..locks.keyspace.shards.len()).for_each(|index| held.insert(index));
+        self.lock_set(held);
+    }
+
+    fn lock_set(&mut self, held: ShardSet) {
+        let Some(locks) = &mut self.locks else { return };
+        let mut first = NONE;
+        held.each(|index| {
+            first = first.min(index);
+            locks.acquire(index);
+        });
+        if first == NONE {
+            return self.lock_none();
+        }
+        locks.on_demand = false;
+        locks.held = held;
+        locks.many = true;
+        self.point_at(first);
+    }
+
+    /// Locks nothing: a shard is locked when it is entered.
+    pub fn lock_none(&mut self) {
+        self.unlock();
+        if let Some(locks) = &mut self.locks {
+            locks.on_demand = true;
+        }
+    }
+
+    /// Gives all locks back.
+    #[inline(always)]
+    pub fn unlock(&mut self) {
+        if self.locks.is_some() {
+            self.unlock_shared();
+        }
+    }
+
+    fn unlock_shared(&mut self) {
+        if let Some(locks) = &mut self.locks {
+            // SAFETY: as in `over`. First of all, as the reference that was must not outlive its lock.
+            self.shard = unsafe { &mut *std::ptr::from_mut(&mut *locks.nowhere) };
+            locks.release_all();
+        }
+    }
+
+    /// Number of shards.
+    #[must_use]
+    pub fn shard_count(&self) -> usize {
+        self.locks.as_ref().map_or(1, |locks| locks.keyspace.shards.len())
+    }
+
+    /// Makes shard `index` the current one.
+    pub(super) fn enter_shard(&mut self, index: usize) {
+        if let Some(locks) = &self.locks
+            && locks.current != index
+        {
+            self.switch(index);
+        }
+    }
+
+    /// Works on every shard, one after the other; all of them stay locked meanwhile only after `lock_all`.
+    pub fn each_shard(&mut self, mut work: impl FnMut(&mut Shard)) {
+        for index in 0..self.shard_count() {
+            self.enter_shard(index);
+            work(self.shard);
+        }
+    }
+
+    /// Number of databases.
+    #[must_use]
+    pub fn databases(&self) -> usize {
+        self.locks.as_ref().map_or(self.shard.databases.len(), |locks| locks.keyspace.databases())
+    }
+}
+
+/// Names held by a command that runs in slices: see [`super::hold`]. In each shard those of its keys.
+impl Db<'_> {
+    /// Becomes the holder of up to `names` names (none yet); false if there is another holder.
+    pub fn hold_begin(&mut self, names: usize, mode: Mode) -> bool {
+        let Some(locks) = &mut self.locks else { return self.shard.holds.begin(names, mode) };
+        let taken = locks.keyspace.holder.compare_exchange(0, mode as u8, Ordering::AcqRel, Ordering::Relaxed).is_ok();
+        if taken {
+            locks.keyspace.holder_names.store(names, Ordering::Release);
+        }
+        taken
+    }
+
+    /// Holds a name from now on. The caller is the holder.
+    pub fn hold(&mut self, hash: u64) {
+        self.enter(hash);
+        if let Some(locks) = &self.locks
+            && self.shard.holds.is_idle()
+        {
+            let keyspace = &locks.keyspace;
+            let names = keyspace.holder_names.load(Ordering::Acquire) / keyspace.shards.len();
+            let mode = if keyspace.holder.load(Ordering::Acquire) == Mode::Shared as u8 {
+                Mode::Shared
+            } else {
+                Mode::Exclusive
+            };
+            // Twice as many as there are on average: a filter that is fuller lets more commands wait for nothing.
+            self.shard.holds.begin(2 * names + 64, mode);
+        }
+        self.shard.holds.add(self.index, hash);
+    }
+
+    /// The holder has finished, or gives up.
+    pub fn hold_end(&mut self) {
+        self.each_shard(|shard| shard.holds.end());
+        if let Some(locks) = &self.locks {
+            locks.keyspace.holder.store(0, Ordering::Release);
+            if let Some(call) = locks.keyspace.on_release.get() {
+                call();
+            }
+        }
+    }
+
+    /// Does a command hold names? To be asked when the shards of a command are locked: what is held of theirs by then is seen.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_holding(&self) -> bool {
+        match &self.locks {
+            None => !self.shard.holds.is_idle(),
+            Some(locks) => locks.keyspace.holder.load(Ordering::Relaxed) != 0,
+        }
+    }
+
+    /// Where keys of this database may be, without a lock.
+    ///
+    /// # Panics
+    /// With one worker.
+    pub(super) fn peek_locator(&self) -> PeekLocator<'_> {
+        self.locks.as_ref().expect("several workers").keyspace.locator(self.index)
+    }
+
+    /// Must a command that names this key wait?
+    pub fn is_held(&mut self, hash: u64, writes: bool) -> bool {
+        self.enter(hash);
+        self.shard.holds.blocks(self.index, hash, writes)
+    }
+
+    /// Must a command that touches the keyspace without naming keys wait?
+    #[must_use]
+    pub fn is_anything_held(&self, writes: bool) -> bool {
+        match &self.locks {
+            None => self.shard.holds.blocks_unnamed(writes),
+            Some(locks) => match locks.keyspace.holder.load(Ordering::Acquire) {
+                0 => false,
+                mode => writes || mode == Mode::Exclusive as u8,
+            },
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! Unpacks LZF (M. Lehmann's liblzf), in which Redis compresses strings, piece by piece: only the last 8 KiB of what was unpacked are kept to
+//! refer back to, so neither a long string nor a false claim of length costs memory.
+//!
+//! ```text
+//! 000LLLLL                     L + 1 bytes follow as they are
+//! LLLooooo oooooooo            L + 2 bytes (L of 1 to 6) again, from o + 1 bytes back
+//! 111ooooo LLLLLLLL oooooooo   L + 9 bytes again
+//! ```
+
+use super::Malformed;
+
+/// As far as a reference goes back.
+const WINDOW_BYTES: usize = 1 << 13;
+/// Most bytes that one byte of input becomes, at the best of three for one reference.
+pub const GROWTH_MAX: usize = 88;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Control,
+    Literal {
+        left: usize,
+    },
+    /// The length of a long reference comes next.
+    Length {
+        high: usize,
+    },
+    /// The lower byte of the distance comes next.
+    Distance {
+        high: usize,
+        len: usize,
+    },
+}
+
+/// A string being unpacked.
+#[derive(Debug)]
+pub struct Unpacker {
+    /// The window, and behind `taken` what was not taken yet.
+    out: Vec<u8>,
+    taken: usize,
+    /// Bytes still to come, by what was said of the length.
+    left: u64,
+    state: State,
+}
+
+impl Unpacker {
+    /// For a string that will have so many bytes.
+    #[must_use]
+    pub fn new(bytes: u64) -> Unpacker {
+        Unpacker { out: Vec::new(), taken: 0, left: bytes, state: State::Control }
+    }
+
+    /// Takes some input. What comes of it is up to [`GROWTH_MAX`] times as long.
+    ///
+    /// # Errors
+    /// If it refers to what is not there, or becomes longer than was said.
+    pub fn feed(&mut self, mut input: &[u8]) -> Result<(), Malformed> {
+        while let Some((&byte, rest)) = input.split_first() {
+            let number = usize::from(byte);
+            self.state = match self.state {
+                State::Control if number < 32 => {
+                    self.count(number + 1)?;
+                    State::Literal { left: number + 1 }
+                }
+                State::Control if number >> 5 == 7 => State::Length { high: (number & 31) << 8 },
+                State::Control => State::Distance { high: (number & 31) << 8, len: (number >> 5) + 2 },
+                State::Literal { left } => {
+                    let (now, later) = input.split_at(left.min(input.len()));
+                    self.out.extend_from_slice(now);
+                    input = later;
+                    self.state =
+                        if now.len() == left { State::Control } else { State::Literal { left: left - now.len() } };
+                    continue;
+                }
+                State::Length { high } => State::Distance { high, len: number + 9 },
+                State::Distance { high, len } => {
+                    self.count(len)?;
+                    self.repeat((high | number) + 1, len)?;
+                    State::Control
+                }
+            };
+            input = rest;
+        }
+        Ok(())
+    }
+
+    fn count(&mut self, bytes: usize) -> Result<(), Malformed> {
+        self.left = self.left.checked_sub(bytes as u64).ok_or(Malformed)?;
+        Ok(())
+    }
+
+    fn repeat(&mut self, distance: usize, len: usize) -> Result<(), Malformed> {
+        let mut from = self.out.len().checked_sub(distance).ok_or(Malformed)?;
+        let mut left = len;
+        // A reference may run into what it makes itself.
+        while left > 0 {
+            let now = left.min(self.out.len() - from);
+            self.out.extend_from_within(from..from + now);
+            from += now;
+            left -= now;
+        }
+        Ok(())
+    }
+
+    /// What was unpacked since the last call.
+    pub fn take<R>(&mut self, with: impl FnOnce(&[u8]) -> R) -> R {
+        let result = with(&self.out[self.taken..]);
+        if self.out.len() > 4 * WINDOW_BYTES {
+            self.out.drain(..self.out.len() - WINDOW_BYTES);
+        }
+        self.taken = self.out.len();
+        result
+    }
+
+    /// All of the input has been taken.
+    ///
+    /// # Errors
+    /// If it ends in the middle, or is shorter than was said.
+    pub fn finish(&self) -> Result<(), Malformed> {
+        if self.state == State::Control && self.left == 0 { Ok(()) } else { Err(Malformed) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// Straight from the format's description, with the whole input and output at hand.
+    fn naive(input: &[u8]) -> Option<Vec<u8>> {
+        let (mut out, mut at) = (Vec::new(), 0);
+        while at < input.len() {
+            let control = usize::from(input[at]);
+            at += 1;
+            if control < 32 {
+                out.extend_from_slice(input.get(at..=at + control)?);
+                at += control + 1;
+                continue;
+            }
+            let mut len = control >> 5;
+            if len == 7 {
+                len += usize::from(*input.get(at)?);
+                at += 1;
+            }
+            let from = out.len().checked_sub(((control & 31) << 8 | usize::from(*input.get(at)?)) + 1)?;
+            at += 1;
+            for i in from..from + len + 2 {
+                out.push(out[i]);
+            }
+        }
+        Some(out)
+    }
+
+    fn unpack(input: &[u8], said: u64, cuts: &[usize]) -> Result<Vec<u8>, Malformed> {
+        let (mut unpacker, mut out, mut rest) = (Unpacker::new(said), Vec::new(), input);
+        for cut in cuts.iter().chain(std::iter::once(&usize::MAX)) {
+            let (now, later) = rest.split_at((*cut).min(rest.len()));
+            unpacker.feed(now)?;
+            unpacker.take(|bytes| out.extend_from_slice(bytes));
+            rest = later;
+        }
+        unpacker.finish().map(|()| out)
+    }
+
+    fn piece() -> impl Strategy<Value = Vec<u8>> {
+        prop_oneof![
+            (0u8..32, proptest::collection::vec(any::<u8>(), 32))
+                .prop_map(|(n, bytes)| { [&[n][..], &bytes[..=usize::from(n)]].concat() }),
+            (1u8..7, prop_oneof![4 => Just(0u8), 1 => 0u8..32], any::<u8>())
+                .prop_map(|(len, high, low)| vec![len << 5 | high, low]),
+            (prop_oneof![4 => Just(0u8), 1 => 0u8..32], any::<u8>(), any::<u8>()).prop_map(|(high, len, low)| vec![
+                7 << 5 | high,
+                len,
+                low
+            ]),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn like_the_naive_one_wherever_it_is_cut(
+            pieces in proptest::collection::vec(piece(), 0..300), cuts in proptest::collection::vec(0usize..400, 0..40), off in -1i64..=1,
+        ) {
+            let mut input = vec![31; 1];
+            input.extend(0..32u8);
+            input.extend(pieces.concat());
+            match naive(&input) {
+                Some(want) => {
+                    let said = (want.len() as u64).saturating_add_signed(off);
+                    let got = unpack(&input, said, &cuts);
+                    if off == 0 { prop_assert!(got == Ok(want)) } else { prop_assert!(got.is_err()) }
+                }
+                None => prop_assert!(unpack(&input, 1 << 40, &cuts).is_err()),
+            }
+        }
+
+        #[test]
+        fn any_bytes(input in proptest::collection::vec(any::<u8>(), 0..100), cuts in proptest::collection::vec(0usize..9, 0..20)) {
+            let want = naive(&input);
+            let said = want.as_ref().map_or(1 << 20, |want| want.len() as u64);
+            prop_assert_eq!(unpack(&input, said, &cuts).ok(), want);
+        }
+    }
+}
