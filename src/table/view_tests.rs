@@ -315,7 +315,7 @@ fn run(seed: u64, shape: Shape, ops: &[Op], spans: Option<usize>) -> (usize, usi
 
 fn programs(spans: Option<usize>) -> (usize, usize) {
     // Where memory is short each insert tries in vain to grow its segment.
-    let cases = if spans.is_some() { 16 } else { 64 };
+    let cases = if spans.is_some() { 10 } else { 64 };
     let config = ProptestConfig { cases, max_shrink_iters: 100, failure_persistence: None, ..ProptestConfig::default() };
     let mut runner = TestRunner::new(config);
     let program = (any::<u64>(), shape(), proptest::collection::vec(op(), 1..60));
