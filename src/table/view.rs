@@ -384,16 +384,16 @@ impl Table {
     /// Bytes of all views, with what they have given up and was not freed yet.
     #[must_use]
     pub fn kept_bytes(&self) -> usize {
-        self.views.as_ref().map_or(0, |views| {
-            views.retired_bytes.all + views.open.iter().map(|open| open.bytes.all).sum::<usize>()
-        })
+        self.views
+            .as_ref()
+            .map_or(0, |views| views.retired_bytes.all + views.open.iter().map(|open| open.bytes.all).sum::<usize>())
     }
 
     /// The part of `kept_bytes` that does not lie in the slab.
     pub(super) fn views_heap_bytes(&self) -> usize {
-        self.views.as_ref().map_or(0, |views| {
-            views.retired_bytes.heap + views.open.iter().map(|open| open.bytes.heap).sum::<usize>()
-        })
+        self.views
+            .as_ref()
+            .map_or(0, |views| views.retired_bytes.heap + views.open.iter().map(|open| open.bytes.heap).sum::<usize>())
     }
 
     /// Whether a view may still come to this entry of the table, so that it must not be changed in place.

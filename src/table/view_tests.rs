@@ -192,7 +192,8 @@ impl World {
         let of_views: usize = self.views.iter().map(|opened| self.table.view_bytes(&opened.view)).sum();
         let kept = self.table.kept_bytes();
         assert!(of_views <= kept && kept >= self.deferred.len() * usize::try_from(ENTRY_BYTES).unwrap());
-        let in_slab = kept - self.table.views_heap_bytes() - self.deferred.len() * usize::try_from(ENTRY_BYTES).unwrap();
+        let in_slab =
+            kept - self.table.views_heap_bytes() - self.deferred.len() * usize::try_from(ENTRY_BYTES).unwrap();
         let bare = self.table.table_bytes() - kept - self.table.directory.heap_bytes();
         assert_eq!(self.slab.used_bytes(), (bare + in_slab) as u64, "all memory is the table's or kept");
     }
@@ -316,7 +317,8 @@ fn run(seed: u64, shape: Shape, ops: &[Op], spans: Option<usize>) -> (usize, usi
 fn programs(spans: Option<usize>) -> (usize, usize) {
     // Where memory is short each insert tries in vain to grow its segment.
     let cases = if spans.is_some() { 10 } else { 64 };
-    let config = ProptestConfig { cases, max_shrink_iters: 100, failure_persistence: None, ..ProptestConfig::default() };
+    let config =
+        ProptestConfig { cases, max_shrink_iters: 100, failure_persistence: None, ..ProptestConfig::default() };
     let mut runner = TestRunner::new(config);
     let program = (any::<u64>(), shape(), proptest::collection::vec(op(), 1..60));
     let counts = std::cell::Cell::new((0, 0));
