@@ -9,6 +9,7 @@
 pub mod background;
 pub mod hold;
 pub mod item;
+mod snapshot;
 mod strings;
 #[cfg(test)]
 mod tests;
@@ -18,6 +19,7 @@ pub mod wheel;
 use crate::table::{Entries, Site, Table};
 use dolmen_slab::{AllocError, BlobId, Handle, Slab};
 pub use item::{Key, NewValue, Type, Value};
+pub use snapshot::Snapshot;
 use std::collections::VecDeque;
 pub use view::Db;
 use wheel::Wheel;
@@ -150,6 +152,10 @@ pub struct Shard {
     release_due: bool,
     /// Databases that were flushed, emptied in slices.
     detached: VecDeque<Database>,
+    /// Databases that were flushed under an open snapshot; they follow when it is closed.
+    viewed: Vec<Database>,
+    /// Snapshots ever opened.
+    snapshots: u64,
     /// Keys in `detached` that were not freed yet.
     lazy_pending: usize,
     /// Databases ever put into `detached`, and drained; a FLUSHALL SYNC waits until they meet.
@@ -173,6 +179,8 @@ impl Shard {
             databases_used: 0,
             release_due: false,
             detached: VecDeque::new(),
+            viewed: Vec::new(),
+            snapshots: 0,
             lazy_pending: 0,
             detached_total: 0,
             drained_total: 0,
@@ -234,14 +242,14 @@ impl Shard {
     #[must_use]
     pub fn overhead_bytes(&self) -> u64 {
         let of = |d: &Database| d.table.table_bytes() as u64 + d.wheel.as_ref().map_or(0, |w| w.bytes());
-        self.databases.iter().chain(&self.detached).map(of).sum()
+        self.databases.iter().chain(&self.detached).chain(&self.viewed).map(of).sum()
     }
 
     /// The part of `overhead_bytes` that does not lie in the slab.
     #[must_use]
     pub fn heap_bytes(&self) -> u64 {
         let of = |d: &Database| d.table.heap_bytes() as u64 + d.wheel.as_ref().map_or(0, |w| w.heap_bytes());
-        self.databases.iter().chain(&self.detached).map(of).sum()
+        self.databases.iter().chain(&self.detached).chain(&self.viewed).map(of).sum()
     }
 
     // ---- large values on their way in ----

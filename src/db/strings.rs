@@ -69,7 +69,11 @@ impl Db<'_> {
     #[inline(always)]
     pub fn overwrite_alike(&mut self, key: Key<'_>, bytes: &[u8]) -> bool {
         let Some(found) = self.find(key) else { return false };
-        // SAFETY: a live item; `bytes` came from outside of the slab.
+        if self.is_viewed() {
+            // The way of the other writes makes it the command's own.
+            return false;
+        }
+        // SAFETY: a live item; no view is open; `bytes` came from outside of the slab.
         unsafe { item::overwrite_alike(&mut self.shard.slab, found.handle, bytes) }
     }
 
@@ -87,8 +91,9 @@ impl Db<'_> {
                 && header.encoding != Encoding::Blob
                 && bytes.len() <= item::value_inline_max(key.bytes.len())
                 && fits(header, &value)
+                && !self.is_viewed()
             {
-                // SAFETY: a live item; the chunk's class has room for the new value; the old one is no blob; `bytes` came from outside.
+                // SAFETY: a live item; no view is open; the chunk's class has room for the new value; the old one is no blob; `bytes` came from outside.
                 unsafe { item::overwrite_value(&mut self.shard.slab, found.handle, header, value) };
                 return Ok(());
             }
@@ -131,6 +136,7 @@ impl Db<'_> {
         value: NewValue<'_>,
         deadline: Deadline,
     ) -> Result<(), DbError> {
+        let found = self.own(key.hash, found)?;
         let item = self.item(found.handle);
         let (header, old_expiry, old_value) = (item.header(), item.expiry(), item.value());
         let old_blob = if let Value::Blob(id) = old_value { Some(id) } else { None };
@@ -183,8 +189,8 @@ impl Db<'_> {
         let sum = old.checked_add(by).ok_or(DbError::Overflow)?;
         let value = NewValue::Int(sum);
         let header = self.item(found.handle).header();
-        if fits(header, &value) {
-            // SAFETY: a live item whose chunk has room for an integer; the old value is no blob.
+        if fits(header, &value) && !self.is_viewed() {
+            // SAFETY: a live item, no view is open, whose chunk has room for an integer; the old value is no blob.
             unsafe { item::overwrite_value(&mut self.shard.slab, found.handle, header, value) };
         } else {
             self.replace_value(key, found, value, Deadline::Keep)?;
@@ -212,6 +218,7 @@ impl Db<'_> {
         let mut digits = [0; 20];
         let old = match value {
             Value::Blob(id) => {
+                self.own(key.hash, found)?;
                 self.shard.slab.blob_append(id, bytes)?;
                 return Ok(len);
             }

@@ -103,6 +103,10 @@ enum Step {
     Random(usize, u64),
     Flush(usize),
     FlushAll,
+    OpenSnapshot(usize),
+    /// So many steps of a snapshot.
+    Pull(usize, u32),
+    CloseSnapshot(usize),
     Wait(u64),
     Background(u32, bool),
     Settle,
@@ -162,6 +166,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..DATABASES, any::<u64>()).prop_map(|(d, seed)| Step::Random(d, seed)),
         1 => (0..DATABASES).prop_map(Step::Flush),
         1 => Just(Step::FlushAll),
+        3 => (0..DATABASES).prop_map(Step::OpenSnapshot),
+        6 => (any::<usize>(), prop_oneof![1..9u32, 1..300u32]).prop_map(|(i, n)| Step::Pull(i, n)),
+        1 => any::<usize>().prop_map(Step::CloseSnapshot),
         4 => prop_oneof![0..20u64, 20..5000u64, Just(3_600_000), Just(30 * 86_400_000), Just(1 << 37)].prop_map(Step::Wait),
         4 => (1..20u32, any::<bool>()).prop_map(|(units, sweep)| Step::Background(units, sweep)),
         1 => Just(Step::Settle),
@@ -172,6 +179,13 @@ fn step() -> impl Strategy<Value = Step> {
 struct Entry {
     value: Vec<u8>,
     deadline_ms: Option<u64>,
+}
+
+/// A snapshot, and what it has still to show.
+struct Opened {
+    snapshot: Snapshot,
+    opened_ms: u64,
+    left: BTreeMap<Vec<u8>, Entry>,
 }
 
 /// A shard and what it should hold. The map knows the keys that are alive; one that has expired may still be in the shard, so lengths
@@ -185,6 +199,10 @@ struct World {
     hits: u64,
     misses: u64,
     held: Vec<(BlobRef, Vec<u8>)>,
+    snapshots: Vec<Opened>,
+    /// Snapshots that were read to the end, and that there was no memory for.
+    shown: u64,
+    lost: u64,
     seeds: u64,
     /// Operations that found no memory.
     refused: u64,
@@ -201,6 +219,9 @@ impl World {
             hits: 0,
             misses: 0,
             held: Vec::new(),
+            snapshots: Vec::new(),
+            shown: 0,
+            lost: 0,
             seeds: 1000,
             refused: 0,
         }
@@ -282,16 +303,57 @@ impl World {
         // What was begun and given up may be waiting for the background.
         while self.shard.slab.drain_frees(usize::MAX) {}
         let used = self.shard.used_bytes();
+        // With a snapshot open an item may have become the command's own before.
+        let slack = if self.snapshots.is_empty() { slack } else { u64::MAX / 2 };
         assert!(used <= used_before + 64 + slack, "{used_before} bytes in use, {used} after a refusal");
     }
 
-    fn bytes_of(&self, value: Value<'_>) -> Vec<u8> {
-        let slab = self.shard.slab();
-        match value {
-            Value::Raw(bytes) => bytes.to_vec(),
-            Value::Int(i) => number(i),
-            Value::Blob(id) => (0..slab.blob_segments(id)).flat_map(|i| slab.blob_segment(id, i).to_vec()).collect(),
+    fn open_snapshot(&mut self, d: usize) {
+        if self.snapshots.len() < 4 {
+            let used = self.shard.used_bytes();
+            let snapshot = self.shard.open_snapshot(d);
+            assert_eq!(self.shard.used_bytes(), used);
+            self.snapshots.push(Opened { snapshot, opened_ms: self.now_ms, left: self.model[d].clone() });
         }
+    }
+
+    /// Each key that was alive comes once, with the value and deadline it had.
+    fn pull(&mut self, index: usize, steps: u32) {
+        for _ in 0..steps {
+            let Opened { snapshot, opened_ms, left } = &mut self.snapshots[index];
+            let more = self.shard.snapshot_next(snapshot, |slab, item| {
+                if item.deadline_ms() <= *opened_ms {
+                    return;
+                }
+                let mut name = Vec::new();
+                item.append_key(slab, &mut name);
+                let want = left.remove(&name).expect("a key is shown twice, or was not there");
+                assert_eq!(item.expiry().map(|e| e.deadline_ms), want.deadline_ms);
+                assert!(bytes_in(slab, item.value()) == want.value, "a value has changed under a snapshot");
+            });
+            match more {
+                Ok(true) => {}
+                Ok(false) => {
+                    assert!(left.is_empty(), "{} keys are missing", left.len());
+                    self.shown += 1;
+                    return self.close_snapshot(index);
+                }
+                Err(_) => {
+                    self.lost += 1;
+                    return self.close_snapshot(index);
+                }
+            }
+        }
+    }
+
+    fn close_snapshot(&mut self, index: usize) {
+        let Opened { snapshot, .. } = self.snapshots.swap_remove(index);
+        assert!(self.shard.snapshot_bytes(&snapshot) as u64 <= self.shard.used_bytes() + self.shard.heap_bytes());
+        self.shard.close_snapshot(snapshot);
+    }
+
+    fn bytes_of(&self, value: Value<'_>) -> Vec<u8> {
+        bytes_in(self.shard.slab(), value)
     }
 
     fn read(&mut self, d: usize, key: &[u8], counted: bool) -> Option<Vec<u8>> {
@@ -389,6 +451,10 @@ impl World {
                 self.deleted += len as u64;
                 self.model.iter_mut().for_each(BTreeMap::clear);
             }
+            Step::OpenSnapshot(d) => self.open_snapshot(d),
+            Step::Pull(i, steps) if !self.snapshots.is_empty() => self.pull(i % self.snapshots.len(), steps),
+            Step::CloseSnapshot(i) if !self.snapshots.is_empty() => self.close_snapshot(i % self.snapshots.len()),
+            Step::Pull(..) | Step::CloseSnapshot(_) => {}
             Step::Wait(ms) => self.advance(ms),
             Step::Background(units, sweep) => {
                 let mut left = units;
@@ -569,6 +635,10 @@ impl World {
 
     /// Everything is as it should be; then all of it goes, and nothing stays behind.
     fn finish(mut self) {
+        // Those that are left are read to the end, the oldest last.
+        while let Some(last) = self.snapshots.len().checked_sub(1) {
+            self.pull(last, u32::MAX);
+        }
         self.settle();
         self.check();
         for d in 0..DATABASES {
@@ -588,6 +658,14 @@ impl World {
         assert_eq!(slab.blob_stats().blobs, 0, "blobs nobody owns");
         assert_eq!(live_items(slab), 0, "items that no table names");
         assert_eq!((slab.used_bytes(), self.shard.overhead_bytes()), (0, 0));
+    }
+}
+
+fn bytes_in(slab: &Slab, value: Value<'_>) -> Vec<u8> {
+    match value {
+        Value::Raw(bytes) => bytes.to_vec(),
+        Value::Int(i) => number(i),
+        Value::Blob(id) => (0..slab.blob_segments(id)).flat_map(|i| slab.blob_segment(id, i).to_vec()).collect(),
     }
 }
 

@@ -132,10 +132,10 @@ impl<'a> Db<'a> {
         if item_at(slab, h).has_expiry() {
             database.expires -= 1;
         }
-        free_item(slab, h);
+        part_with(&mut database.table, slab, hash, h);
     }
 
-    /// Puts a new chunk in the place of an item and frees the old chunk, but not the blobs, which the new item took over.
+    /// Puts a new chunk in the place of an item and frees the old chunk, but not the blobs, which the new item took over. The item is `own`.
     pub(super) fn move_found(&mut self, found: Found, to: Handle) -> Found {
         let Shard { slab, databases, .. } = &mut *self.shard;
         let bytes = item_at(slab, found.handle).header().item_bytes();
@@ -236,11 +236,12 @@ impl<'a> Db<'a> {
         found: Found,
         deadline_ms: Option<u64>,
     ) -> Result<(), DbError> {
-        let header = self.item(found.handle).header();
-        let old = self.item(found.handle).expiry();
-        if old.is_none() && deadline_ms.is_none() {
+        if deadline_ms.is_none() && !self.item(found.handle).has_expiry() {
             return Ok(());
         }
+        let found = self.own(hash, found)?;
+        let header = self.item(found.handle).header();
+        let old = self.item(found.handle).expiry();
         let expiry = match deadline_ms {
             Some(deadline_ms) => Some(self.arm(hash, deadline_ms, old.map_or(0, |e| e.armed))?),
             None => None,
@@ -360,6 +361,13 @@ impl<'a> Db<'a> {
 #[inline(never)]
 fn find_anew(table: &Table, slab: &Slab, key: Key<'_>) -> Option<Slot> {
     table.find(slab, key.hash, |h| item_at(slab, h).is_key(slab, key))
+}
+
+/// Frees an item that was just taken out of a table, or leaves it to the views that see it.
+pub(super) fn part_with(table: &mut Table, slab: &mut Slab, hash: u64, h: Handle) {
+    if !table.defer(slab, hash, h, || item_at(slab, h).held_bytes(slab)) {
+        free_item(slab, h);
+    }
 }
 
 /// Frees an item that no table names any more.
