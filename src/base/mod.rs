@@ -3,6 +3,7 @@
 pub mod bytes;
 pub mod clock;
 pub mod cpu;
+pub mod epochs;
 pub mod glob;
 pub mod hash;
 pub mod heap;

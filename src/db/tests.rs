@@ -916,3 +916,49 @@ fn a_clock_that_is_set_back_expires_nothing_early_and_nothing_late() {
     world.work_off();
     assert_eq!(world.db(0).len(), 0);
 }
+
+/// A snapshot of many keys shows them all as they were, while every one of them is written to, deleted or flushed away; and what it keeps
+/// is in proportion to what changed ahead of it.
+#[test]
+fn a_snapshot_of_many_keys_is_of_one_instant() {
+    const MANY: u32 = 30_000;
+    for flush in [false, true] {
+        let mut world = World::new(ROOMY);
+        let name = |i: u32| format!("many:{i:011}").into_bytes();
+        for i in 0..MANY {
+            let when = if i % 3 == 0 { When::In(1_000_000 + i64::from(i)) } else { When::None };
+            world.set(0, &name(i), &Content::Short(i as usize % 40), when);
+        }
+        world.work_off();
+        let used = world.shard.used_bytes();
+        world.open_snapshot(0);
+        world.set(0, &name(7), &Content::Short(12), When::None);
+        let one = world.shard.snapshot_bytes(&world.snapshots[0].snapshot);
+        assert!((1000..6000).contains(&one), "{one} bytes for one key");
+        let mut rng = Rng::seeded(3);
+        for i in 0..MANY {
+            match i % 6 {
+                0 => world.remove(0, &name(i)),
+                1 => world.append(0, &name(i), 10),
+                2 => world.set_deadline(0, &name(i), Some(START_MS + 500)),
+                _ => world.set(0, &name(i), &Content::Short(rng.below(60) as usize), When::Keep),
+            }
+            if i % 100 == 0 && !world.snapshots.is_empty() {
+                world.pull(0, 20);
+                world.shard.background(world.now_ms, true, || false);
+            }
+            if flush && i == MANY / 2 {
+                world.step(&Step::Flush(0));
+            }
+        }
+        world.advance(600);
+        let kept = world.shard.used_bytes();
+        assert!(flush || kept < 2 * used + (1 << 20), "{kept} bytes in use, {used} before");
+        while !world.snapshots.is_empty() {
+            world.pull(0, 100);
+            world.shard.background(world.now_ms, true, || false);
+        }
+        assert_eq!((world.shown, world.lost), (1, 0));
+        world.finish();
+    }
+}
