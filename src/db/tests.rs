@@ -941,7 +941,7 @@ fn a_snapshot_of_many_keys_is_of_one_instant() {
                 0 => world.remove(0, &name(i)),
                 1 => world.append(0, &name(i), 10),
                 2 => world.set_deadline(0, &name(i), Some(START_MS + 500)),
-                _ => world.set(0, &name(i), &Content::Short(rng.below(60) as usize), When::Keep),
+                _ => world.set(0, &name(i), &Content::Short(usize::try_from(rng.below(60)).unwrap()), When::Keep),
             }
             if i % 100 == 0 && !world.snapshots.is_empty() {
                 world.pull(0, 20);

@@ -303,6 +303,9 @@ enum SparseOp {
     Drain(usize),
 }
 
+/// A reference or pin, the length it has seen, and the bytes by segment.
+type Version = (Result<BlobRef, BlobId>, usize, HashMap<usize, u8>);
+
 /// Versions of a blob whose index has several leaves and a directory, of which only a few extents are ever touched.
 fn sparse(ops: Vec<SparseOp>) {
     const PLACES: usize = 3000;
@@ -310,26 +313,25 @@ fn sparse(ops: Vec<SparseOp>) {
     let id = slab.blob_new(0).unwrap();
     stretch(&mut slab, id, 400 << 20);
     let mut model = HashMap::<usize, u8>::new();
-    let mut versions = Vec::<(Result<BlobRef, BlobId>, usize, HashMap<usize, u8>)>::new();
+    let mut versions = Vec::<Version>::new();
     let read = |slab: &Slab, version: &Result<BlobRef, BlobId>, segment: usize| match version {
         Ok(reference) => reference.segment(segment)[7],
         Err(pin) => slab.blob_segment(*pin, segment)[7],
     };
-    let check =
-        |slab: &Slab, versions: &[(Result<BlobRef, BlobId>, usize, HashMap<usize, u8>)], model: &HashMap<usize, u8>| {
-            for (version, len, expected) in versions {
-                for segment in model.keys().filter(|&&segment| segment < len / SEGMENT_BYTES) {
-                    assert_eq!(
-                        read(slab, version, *segment),
-                        expected.get(segment).copied().unwrap_or(0),
-                        "segment {segment}"
-                    );
-                }
+    let check = |slab: &Slab, versions: &[Version], model: &HashMap<usize, u8>| {
+        for (version, len, expected) in versions {
+            for segment in model.keys().filter(|&&segment| segment < len / SEGMENT_BYTES) {
+                assert_eq!(
+                    read(slab, version, *segment),
+                    expected.get(segment).copied().unwrap_or(0),
+                    "segment {segment}"
+                );
             }
-            for (segment, byte) in model {
-                assert_eq!(slab.blob_segment(id, *segment)[7], *byte);
-            }
-        };
+        }
+        for (segment, byte) in model {
+            assert_eq!(slab.blob_segment(id, *segment)[7], *byte);
+        }
+    };
     for (step, op) in ops.into_iter().enumerate() {
         match op {
             SparseOp::Write(seed, count) => {
