@@ -154,8 +154,9 @@ pub struct Shard {
     detached: VecDeque<Database>,
     /// Databases that were flushed under an open snapshot; they follow when it is closed.
     viewed: Vec<Database>,
-    /// Snapshots ever opened.
+    /// Snapshots ever opened, and those that are open.
     snapshots: u64,
+    snapshots_open: u32,
     /// Keys in `detached` that were not freed yet.
     lazy_pending: usize,
     /// Databases ever put into `detached`, and drained; a FLUSHALL SYNC waits until they meet.
@@ -181,6 +182,7 @@ impl Shard {
             detached: VecDeque::new(),
             viewed: Vec::new(),
             snapshots: 0,
+            snapshots_open: 0,
             lazy_pending: 0,
             detached_total: 0,
             drained_total: 0,

@@ -13,7 +13,7 @@ use super::item::{self, Item};
 use super::view::{Db, Found, part_with};
 use super::{Database, DbError, Shard, item_at};
 use crate::table::{View, ViewLost};
-use dolmen_slab::{Kind, Slab};
+use dolmen_slab::{Handle, Kind, Slab};
 
 /// An open snapshot of one database of a shard. To be closed ([`Shard::close_snapshot`]): until then it keeps memory.
 #[must_use]
@@ -25,6 +25,7 @@ impl Shard {
     pub fn open_snapshot(&mut self, index: usize) -> Snapshot {
         self.databases_used = self.databases_used.max(index + 1);
         self.snapshots += 1;
+        self.snapshots_open += 1;
         Snapshot(self.databases[index].table.open_view(self.snapshots))
     }
 
@@ -51,6 +52,7 @@ impl Shard {
 
     /// Ends a snapshot. What it kept is freed in the background.
     pub fn close_snapshot(&mut self, snapshot: Snapshot) {
+        self.snapshots_open -= 1;
         of(&mut self.databases, &mut self.viewed, &snapshot).table.close_view(snapshot.0);
     }
 
@@ -77,28 +79,27 @@ fn of<'a>(databases: &'a mut [Database], viewed: &'a mut [Database], snapshot: &
 }
 
 impl Db<'_> {
-    /// Whether a snapshot may see items of this database.
+    /// Whether a snapshot may see items of this database. (Of the shard: that is one load. What is kept for snapshots that are closed is of
+    /// no interest to anybody.)
     #[inline(always)]
     pub(super) fn is_viewed(&self) -> bool {
-        self.shard.databases[self.index].table.has_views()
+        self.shard.snapshots_open != 0
     }
 
-    /// Makes an item one that may be changed in place, or whose blob may be: if a snapshot has still to show it, a copy takes its place.
+    /// Makes an item one that may be changed in place, or whose blob may be: if a snapshot has still to show it, a copy takes its place in the
+    /// same slot. Returns its handle.
     ///
     /// # Errors
     /// [`DbError::OutOfMemory`]; nothing has changed then.
-    #[inline(always)]
-    pub(super) fn own(&mut self, hash: u64, found: Found) -> Result<Found, DbError> {
-        if self.is_viewed() { self.own_slow(hash, found) } else { Ok(found) }
-    }
-
+    ///
+    /// Callers ask [`Db::is_viewed`] first, so that the common case is a branch.
     #[cold]
     #[inline(never)]
-    fn own_slow(&mut self, hash: u64, found: Found) -> Result<Found, DbError> {
+    pub(super) fn own(&mut self, hash: u64, found: Found) -> Result<Handle, DbError> {
         let Shard { slab, databases, .. } = &mut *self.shard;
         let table = &mut databases[self.index].table;
         if !table.is_seen(slab, hash, found.handle) {
-            return Ok(found);
+            return Ok(found.handle);
         }
         let bytes = item_at(slab, found.handle).header().item_bytes();
         let to = slab.alloc(bytes, Kind::Item)?;
@@ -110,6 +111,6 @@ impl Db<'_> {
         }
         table.replace_seen(slab, hash, found.slot, to);
         part_with(table, slab, hash, found.handle);
-        Ok(Found { slot: found.slot, handle: to })
+        Ok(to)
     }
 }

@@ -132,11 +132,13 @@ impl Db<'_> {
     fn replace_value(
         &mut self,
         key: Key<'_>,
-        found: Found,
+        mut found: Found,
         value: NewValue<'_>,
         deadline: Deadline,
     ) -> Result<(), DbError> {
-        let found = self.own(key.hash, found)?;
+        if self.is_viewed() {
+            found.handle = self.own(key.hash, found)?;
+        }
         let item = self.item(found.handle);
         let (header, old_expiry, old_value) = (item.header(), item.expiry(), item.value());
         let old_blob = if let Value::Blob(id) = old_value { Some(id) } else { None };
@@ -218,7 +220,9 @@ impl Db<'_> {
         let mut digits = [0; 20];
         let old = match value {
             Value::Blob(id) => {
-                self.own(key.hash, found)?;
+                if self.is_viewed() {
+                    self.own(key.hash, found)?;
+                }
                 self.shard.slab.blob_append(id, bytes)?;
                 return Ok(len);
             }

@@ -233,15 +233,17 @@ impl<'a> Db<'a> {
     pub(super) fn set_deadline_found(
         &mut self,
         hash: u64,
-        found: Found,
+        mut found: Found,
         deadline_ms: Option<u64>,
     ) -> Result<(), DbError> {
-        if deadline_ms.is_none() && !self.item(found.handle).has_expiry() {
-            return Ok(());
+        if self.is_viewed() {
+            found.handle = self.own(hash, found)?;
         }
-        let found = self.own(hash, found)?;
         let header = self.item(found.handle).header();
         let old = self.item(found.handle).expiry();
+        if old.is_none() && deadline_ms.is_none() {
+            return Ok(());
+        }
         let expiry = match deadline_ms {
             Some(deadline_ms) => Some(self.arm(hash, deadline_ms, old.map_or(0, |e| e.armed))?),
             None => None,
