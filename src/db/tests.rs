@@ -227,6 +227,8 @@ struct World {
     seeds: u64,
     /// Operations that found no memory.
     refused: u64,
+    /// Longest value.
+    max_bytes: usize,
 }
 
 impl World {
@@ -245,6 +247,7 @@ impl World {
             lost: 0,
             seeds: 1000,
             refused: 0,
+            max_bytes: MAX_BYTES,
         }
     }
 
@@ -588,13 +591,14 @@ impl World {
         let mut value = old.as_ref().map_or(Vec::new(), |e| e.value.clone());
         value.extend_from_slice(&tail);
         let placed = self.key(d, key);
-        match self.db(d).append(placed, &tail, MAX_BYTES) {
+        let max_bytes = self.max_bytes;
+        match self.db(d).append(placed, &tail, max_bytes) {
             Ok(len) => {
                 assert_eq!(len, value.len());
                 self.created += u64::from(old.is_none());
                 self.put(d, key.to_vec(), value, old.and_then(|e| e.deadline_ms));
             }
-            Err(DbError::TooLong) => assert!(value.len() > MAX_BYTES),
+            Err(DbError::TooLong) => assert!(value.len() > max_bytes),
             Err(e) => self.failed(e, used, 256 << 10),
         }
     }
@@ -1136,6 +1140,52 @@ fn a_clock_that_is_set_back_expires_nothing_early_and_nothing_late() {
     assert_eq!(world.db(0).len(), 0);
 }
 
+/// Whatever is done to a value with holes, to the key and to the whole database: what a snapshot shows of it stays.
+#[test]
+fn a_snapshot_of_a_value_with_holes() {
+    const HOLE: usize = 7 * dolmen_slab::SEGMENT_BYTES;
+    const MAX: u32 = 1000;
+    let writes: [(&str, fn(&mut World)); 14] = [
+        ("append", |w| w.append(0, b"k", 100)),
+        ("append much", |w| w.append(0, b"k", 600_000)),
+        ("edit a hole", |w| w.edit(0, b"k", HOLE / 2, 1)),
+        ("edit the head", |w| w.edit(0, b"k", 2, 1)),
+        ("grow", |w| w.edit(0, b"k", 2 * HOLE, 1)),
+        ("put into a hole", |w| w.put_part(0, b"k", HOLE / 3, 300_000, false)),
+        ("put aside", |w| w.put_part(0, b"k", HOLE / 3, 300_000, true)),
+        ("put over the end", |w| w.put_part(0, b"k", HOLE - 5, 300_000, true)),
+        ("overwrite", |w| w.set(0, b"k", &Content::Short(3), When::Keep)),
+        ("deadline", |w| w.set_deadline(0, b"k", Some(START_MS + 5000))),
+        ("rename", |w| w.rename(0, b"k", b"l")),
+        ("move", |w| w.move_to(0, 1, b"k")),
+        ("swap", |w| w.step(&Step::Swap(0, 1))),
+        ("flush", |w| w.step(&Step::Flush(0))),
+    ];
+    for (i, (one, first)) in writes.iter().enumerate() {
+        // Each with a third of the others.
+        for (other, second) in writes.iter().skip(i % 3).step_by(3) {
+            let mut world = World::new(ROOMY);
+            world.max_bytes = 64 << 20;
+            world.set(0, b"k", &Content::Long(20_000), When::None);
+            world.edit(0, b"k", HOLE - 1, 1);
+            let used = world.shard.used_bytes();
+            assert!(used < 1 << 20, "{used} bytes for a hole");
+            world.open_snapshot(0);
+            first(&mut world);
+            world.open_snapshot(1);
+            world.open_snapshot(0);
+            second(&mut world);
+            world.work_off();
+            world.check();
+            while !world.snapshots.is_empty() {
+                world.pull(0, MAX);
+            }
+            assert_eq!((world.shown, world.lost), (3, 0), "{one}, {other}");
+            world.finish();
+        }
+    }
+}
+
 /// A snapshot of many keys shows them all as they were, while every one of them is written to, deleted or flushed away; and what it keeps
 /// is in proportion to what changed ahead of it.
 #[test]
@@ -1156,10 +1206,15 @@ fn a_snapshot_of_many_keys_is_of_one_instant() {
         assert!((1000..6000).contains(&one), "{one} bytes for one key");
         let mut rng = Rng::seeded(3);
         for i in 0..MANY {
-            match i % 6 {
+            match i % 12 {
                 0 => world.remove(0, &name(i)),
                 1 => world.append(0, &name(i), 10),
                 2 => world.set_deadline(0, &name(i), Some(START_MS + 500)),
+                3 => world.put_part(0, &name(i), 3, 20, i % 24 == 3),
+                4 => world.edit(0, &name(i), 1, 2),
+                5 => world.rename(0, &name(i), &name(i + 1)),
+                6 => world.rename(0, &name(i), b"elsewhere"),
+                7 => world.move_to(0, 1, &name(i)),
                 _ => world.set(0, &name(i), &Content::Short(usize::try_from(rng.below(60)).unwrap()), When::Keep),
             }
             if i % 100 == 0 && !world.snapshots.is_empty() {

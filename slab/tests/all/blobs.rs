@@ -420,6 +420,33 @@ proptest! {
     }
 }
 
+/// A version that is being freed has handed on what only an older one uses, also when that is freed before it has gone.
+#[test]
+fn versions_are_freed_in_any_order_and_in_slices() {
+    const LEN: usize = 700 * SEGMENT_BYTES;
+    for (first, second) in [(0, 1), (1, 0), (1, 2), (2, 1), (0, 2), (2, 0)] {
+        for slice in [1, 2, 100, 650] {
+            let mut slab = Slab::new(Config::default()).unwrap();
+            let id = slab.blob_new(LEN).unwrap();
+            stretch(&mut slab, id, LEN);
+            let mut pins = Vec::new();
+            for place in [0, 20, 650] {
+                pins.push(Some(slab.blob_pin(id).unwrap()));
+                slab.blob_write_at(id, place * SEGMENT_BYTES, b"x").unwrap();
+            }
+            let last = 3 - first - second;
+            for index in [first, second, last] {
+                slab.blob_release(pins[index].take().unwrap());
+                slab.drain_frees(slice);
+                let held: u64 = [Some(id)].iter().chain(&pins).flatten().map(|&id| slab.blob_bytes(id)).sum();
+                assert!(held <= slab.used_bytes() && slab.blob_bytes(id) >= LEN as u64);
+            }
+            while slab.drain_frees(slice) {}
+            assert_eq!((slab.blob_stats().kept_bytes, slab.used_bytes()), (0, slab.blob_bytes(id)));
+        }
+    }
+}
+
 #[test]
 #[should_panic(expected = "pinned")]
 fn a_pin_cannot_be_written_to() {
