@@ -51,8 +51,8 @@ pub fn setbit(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
             before = byte[0];
             byte[0] = before & !mask | on;
         })?;
+        ctx.db.mark_modified(key);
         if edited.grew || edited.changed {
-            ctx.db.mark_modified(key);
             ctx.report(key, Event::SetBit);
         }
         ctx.reply.int(i64::from(before & mask != 0));

@@ -16,8 +16,7 @@ const INT_TEXT_MAX: usize = 20;
 
 /// Replies null for a key that is not there, else what `tell` writes.
 fn about(ctx: &mut Ctx<'_>, args: Args<'_>, tell: impl FnOnce(&Item<'_>) -> Answer) -> Outcome {
-    // Keys of subcommands are not located by the parser.
-    let key = ctx.key(args[2]);
+    let key = ctx.first_key(args[2]);
     match ctx.db.look_at(key).map(|item| tell(&item)) {
         None => ctx.reply.null(),
         Some(Answer::Int(number)) => ctx.reply.int(number),

@@ -1145,7 +1145,8 @@ fn a_clock_that_is_set_back_expires_nothing_early_and_nothing_late() {
 fn a_snapshot_of_a_value_with_holes() {
     const HOLE: usize = 7 * dolmen_slab::SEGMENT_BYTES;
     const MAX: u32 = 1000;
-    let writes: [(&str, fn(&mut World)); 14] = [
+    type Write = fn(&mut World);
+    let writes: [(&str, Write); 14] = [
         ("append", |w| w.append(0, b"k", 100)),
         ("append much", |w| w.append(0, b"k", 600_000)),
         ("edit a hole", |w| w.edit(0, b"k", HOLE / 2, 1)),

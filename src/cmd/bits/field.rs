@@ -271,8 +271,8 @@ impl Writes {
 
     /// Replies, or hands the failure on (memory was short for the copy of what a reader sees); what was changed is reported in any case.
     fn finish(&mut self, ctx: &mut Ctx<'_>, key: Key<'_>, done: Result<(), Failure>) -> Result<(), Failure> {
+        ctx.db.mark_modified(key);
         if self.changes > 0 {
-            ctx.db.mark_modified(key);
             ctx.report(key, Event::SetBit);
             ctx.change(self.changes - 1);
         }

@@ -97,6 +97,7 @@ fn put(ctx: &mut Ctx<'_>, destination: &[u8], value: NewValue<'_>, len: usize) -
     let key = ctx.key(destination);
     if len > 0 {
         ctx.db.set_string(key, value, Deadline::None)?;
+        ctx.db.mark_modified(key);
         ctx.report(key, Event::Set);
     } else if ctx.db.remove(key) {
         ctx.report(key, Event::Del);
