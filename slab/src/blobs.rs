@@ -1,6 +1,7 @@
 //! Blobs: values above 16 KiB, as seen by their owner.
 //!
-//! Owns which body (version) each id has, growth, copy-on-write and deferred freeing. Must not know what the bytes mean.
+//! Owns which body (version) each id has, growth, writing and collecting; `versions` has copy-on-write and freeing. Must not know what the bytes
+//! mean.
 //!
 //! Layout: all extents of a body are full and of [`SEGMENT_BYTES`] but the last, which may be smaller; when that is full it is first
 //! replaced by a larger one, so that a byte's place follows from its offset alone. A hole is a full extent that several entries name: one
@@ -10,12 +11,14 @@
 //! extent tells so by `Extents::touch`.
 #![allow(unsafe_code)]
 
+mod versions;
+
 use std::io;
 use std::slice;
 use std::sync::Arc;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 
-use crate::body::{self, BlobRef, Body, EXTENTS_MAX, SEGMENT_BYTES, Shared};
+use crate::body::{self, BlobRef, Body, EXTENTS_MAX, LEAVES, Link, Place, SEGMENT_BYTES, Shared};
 use crate::error::AllocError;
 use crate::extents::{EXTENT_PAGES_MAX, EXTENT_PAGES_MIN, Extents};
 use crate::handle::BlobId;
@@ -75,6 +78,8 @@ pub(crate) struct Blobs {
     zeros: u32,
     /// Live ids.
     pub(crate) count: u64,
+    /// Pages that count to former versions.
+    kept_pages: u64,
 }
 
 impl Blobs {
@@ -95,6 +100,7 @@ impl Blobs {
             collected: 0,
             zeros: 0,
             count: 0,
+            kept_pages: 0,
         })
     }
 
@@ -117,6 +123,15 @@ impl Blobs {
         self.collect(COLLECTED_AT_ONCE);
         let error = AllocError { requested_bytes: len_hint };
         let number = self.take_body(len_hint.div_ceil(PAGE_BYTES)).ok_or(error)?;
+        let Some(id) = self.take_id(number) else {
+            self.put_body(number);
+            return Err(error);
+        };
+        Ok(id)
+    }
+
+    /// An id for a body.
+    fn take_id(&mut self, number: u32) -> Option<BlobId> {
         let id = if self.free_id != 0 {
             let id = self.free_id;
             let Owner::Free(next) = Owner::unpack(self.owners[id as usize]) else { unreachable!("id {id} is free") };
@@ -125,14 +140,19 @@ impl Blobs {
         } else {
             let id = self.owners.len();
             if !self.owners.grow_to(id + 1) {
-                self.put_body(number);
-                return Err(error);
+                return None;
             }
             u32::try_from(id).expect("ids have 31 bits")
         };
         self.owners[id as usize] = Owner::Body(number).pack();
         self.count += 1;
-        Ok(BlobId::from_bits(id))
+        Some(BlobId::from_bits(id))
+    }
+
+    fn put_id(&mut self, id: BlobId) {
+        self.owners[id.bits() as usize] = Owner::Free(self.free_id).pack();
+        self.free_id = id.bits();
+        self.count -= 1;
     }
 
     fn take_body(&mut self, hint_pages: usize) -> Option<u32> {
@@ -145,9 +165,10 @@ impl Blobs {
         };
         let body = self.shared.body(number);
         body.len.store(0, Relaxed);
-        body.extents.store(0, Relaxed);
-        body.hint_pages.store(u32::try_from(hint_pages).unwrap_or(u32::MAX), Relaxed);
-        body.blocks.iter().for_each(|block| block.store(0, Relaxed));
+        body.set_link(Link::Present(u32::try_from(hint_pages).unwrap_or(u32::MAX)));
+        body.older.store(0, Relaxed);
+        body.pages.store(0, Relaxed);
+        body.clear_index();
         body.refs.store(1, Relaxed);
         Some(number)
     }
@@ -161,19 +182,10 @@ impl Blobs {
         self.body(id).len.load(Relaxed)
     }
 
-    /// Bytes of the extents and index blocks of a blob; holes take none.
+    /// Bytes of the extents and the index of a blob, those it shares with duplicates included; holes take none. Of a pinned one those that no newer
+    /// version uses.
     pub(crate) fn held_bytes(&self, id: BlobId) -> u64 {
-        let body = self.body(id);
-        let extents = body.extents.load(Relaxed) as usize;
-        let Some(last) = extents.checked_sub(1) else { return 0 };
-        let blocks = body.blocks.iter().map(|block| block.load(Relaxed)).filter(|&page| page != 0);
-        let blocks: usize = blocks.map(|page| self.extents.bytes(page)).sum();
-        let holes = match self.zeros {
-            0 => 0,
-            zeros => (0..extents).filter(|&extent| self.shared.entry(body, extent) == zeros).count(),
-        };
-        let bytes = last * SEGMENT_BYTES + self.extents.bytes(self.shared.entry(body, last)) - holes * SEGMENT_BYTES;
-        (bytes + blocks) as u64
+        u64::from(self.body(id).pages.load(Relaxed)) * PAGE_BYTES as u64
     }
 
     /// The last extent and the bytes written to it, if it has room.
@@ -187,24 +199,21 @@ impl Blobs {
     }
 
     /// Room after the last byte, at least one byte; when there is none, `wanted_bytes` says how much is to come.
+    ///
+    /// # Panics
+    /// When the blob is pinned.
     pub(crate) fn spare(&mut self, id: BlobId, wanted_bytes: usize) -> Result<&mut [u8], AllocError> {
-        let (mut page, written) = match self.room(id) {
+        self.check_present(id);
+        let (page, written) = match self.room(id) {
             Some(room) => room,
             None => {
                 self.grow(id, wanted_bytes)?;
                 self.room(id).expect("the blob has just grown")
             }
         };
-        if self.extents.is_shared(page) {
-            // Another version of the blob, or a copy of it, may grow there too.
-            self.make_unique(id)?;
-            let last = self.body(id).extents.load(Relaxed) as usize - 1;
-            self.replace(id, last, self.extents.pages(page))?;
-            page = self.shared.entry(self.body(id), last);
-        }
         let bytes = self.extents.bytes(page) - written;
         // SAFETY: committed memory of a live extent beyond the blob's length: no reader looks there, no other owner has this extent
-        // as a growing one, and `&mut self` excludes the owner's own readers. It is initialised: zeros of the kernel, or old bytes.
+        // as a growing one (`duplicate`), and `&mut self` excludes the owner's own readers. It is initialised: zeros of the kernel, or old bytes.
         Ok(unsafe { slice::from_raw_parts_mut(self.shared.address(page, written).as_ptr(), bytes) })
     }
 
@@ -257,17 +266,6 @@ impl Blobs {
         done
     }
 
-    /// A blob of the same bytes that shares the memory until one of them is written.
-    pub(crate) fn duplicate(&mut self, id: BlobId) -> Result<BlobId, AllocError> {
-        let copy = self.create(0)?;
-        let (from, to) = (self.number(id), self.number(copy));
-        if let Err(error) = self.share_extents(from, to) {
-            self.release(copy);
-            return Err(error);
-        }
-        Ok(copy)
-    }
-
     /// Grows a blob to `len` bytes with zeros, all or nothing. Whole segments become holes: they name one extent of zeros, which is copied
     /// when they are written to. So a hole costs its index, and what fills the segments at its ends was mostly never touched.
     pub(crate) fn extend_zeros(&mut self, id: BlobId, len: u64) -> Result<(), AllocError> {
@@ -300,8 +298,7 @@ impl Blobs {
 
     /// Adds segments that are holes. The blob ends with a segment.
     fn add_holes(&mut self, id: BlobId, count: usize) -> Result<(), AllocError> {
-        let number = self.number(id);
-        let first = self.shared.body(number).extents.load(Relaxed) as usize;
+        let first = self.body(id).extents.load(Relaxed) as usize;
         let error = AllocError { requested_bytes: count.saturating_mul(SEGMENT_BYTES) };
         if count > EXTENTS_MAX - first {
             return Err(error);
@@ -309,19 +306,19 @@ impl Blobs {
         if self.zeros == 0 || self.extents.refs(self.zeros) >= HOLES_MAX {
             let fresh = self.extents.alloc_zeros(&self.shared.region).ok_or(error)?;
             if self.zeros != 0 {
-                self.extents.retire_zeros(&self.shared.region, self.zeros);
+                self.extents.release_ref(&self.shared.region, self.zeros);
             }
             self.zeros = fresh;
         }
         for extent in first..first + count {
-            self.add_block(number, extent)?;
-            let body = self.shared.body(number);
+            self.add_entry(id, extent)?;
+            let body = self.body(id);
             self.shared.set_entry(body, extent, self.zeros);
-            self.extents.retain(self.zeros);
             // A reader does not look at what is beyond the length it has seen; a failure finds all that there is to take back.
             #[expect(clippy::cast_possible_truncation, reason = "below EXTENTS_MAX")]
             body.extents.store(extent as u32 + 1, Relaxed);
             body.len.store((extent as u64 + 1) * SEGMENT_BYTES as u64, Relaxed);
+            self.extents.retain(self.zeros);
         }
         Ok(())
     }
@@ -331,12 +328,16 @@ impl Blobs {
         let number = self.number(id);
         // An extent with room behind `len` stays, even an empty one if it is the first; but a hole has no room.
         let first_is_hole = self.shared.body(number).extents.load(Relaxed) > 0
-            && self.shared.entry(self.shared.body(number), 0) == self.zeros;
+            && self.extents.is_zeros(self.shared.entry(self.shared.body(number), 0));
         let keep = body::segments(len).max(usize::from(!first_is_hole));
         while self.shared.body(number).extents.load(Relaxed) as usize > keep {
             self.free_last_extent(number);
         }
         self.body(id).len.store(len, Relaxed);
+    }
+
+    fn check_present(&self, id: BlobId) {
+        assert!(matches!(self.body(id).link(), Link::Present(_)), "{id:?} is pinned: it cannot change");
     }
 
     /// Makes room when the last extent is full.
@@ -350,12 +351,13 @@ impl Blobs {
             if pages < EXTENT_PAGES_MAX {
                 // Half as much again, so that many small appends copy each byte a few times at most.
                 let wanted = (pages * PAGE_BYTES).saturating_add(wanted_bytes).div_ceil(PAGE_BYTES);
-                self.make_unique(id)?;
+                self.own(id, last)?;
                 return self.replace(id, last, wanted.max(pages + pages / 2).min(EXTENT_PAGES_MAX));
             }
         }
         let held_bytes = extents * SEGMENT_BYTES;
-        let hinted = (body.hint_pages.load(Relaxed) as usize * PAGE_BYTES).saturating_sub(held_bytes);
+        let Link::Present(hint_pages) = body.link() else { unreachable!("checked by `spare`") };
+        let hinted = (hint_pages as usize * PAGE_BYTES).saturating_sub(held_bytes);
         // Beyond what was announced: in proportion to the length, so that at most a fifth of a blob is unused.
         let wanted = wanted_bytes.max(if hinted > 0 { hinted } else { held_bytes / 4 });
         let pages = wanted.div_ceil(PAGE_BYTES).clamp(EXTENT_PAGES_MIN, EXTENT_PAGES_MAX);
@@ -373,47 +375,70 @@ impl Blobs {
     }
 
     fn add_extent(&mut self, id: BlobId, pages: usize) -> Result<(), AllocError> {
-        let page = self.alloc_extent(pages)?;
-        let added = self.add_entry(id, page);
-        if added.is_err() {
-            self.extents.release_ref(&self.shared.region, page);
+        let extents = self.body(id).extents.load(Relaxed) as usize;
+        if extents == EXTENTS_MAX {
+            return Err(AllocError { requested_bytes: pages * PAGE_BYTES });
         }
-        added
-    }
-
-    /// Names an extent behind the last one; whose reference to it that is, is up to the caller.
-    fn add_entry(&mut self, id: BlobId, page: u32) -> Result<(), AllocError> {
+        self.add_entry(id, extents)?;
+        let page = match self.alloc_extent(pages) {
+            Ok(page) => page,
+            Err(error) => {
+                self.drop_entry(id, extents);
+                return Err(error);
+            }
+        };
         let number = self.number(id);
-        let extents = self.shared.body(number).extents.load(Relaxed);
-        if extents as usize == EXTENTS_MAX {
-            return Err(AllocError { requested_bytes: SEGMENT_BYTES });
-        }
-        self.add_block(number, extents as usize)?;
         let body = self.shared.body(number);
-        self.shared.set_entry(body, extents as usize, page);
-        body.extents.store(extents + 1, Relaxed);
+        self.shared.set_entry(body, extents, page);
+        body.extents.store(u32::try_from(extents + 1).expect("at most EXTENTS_MAX"), Relaxed);
+        self.count_pages(number, self.extents.counted_pages(page));
         Ok(())
     }
 
-    /// Makes sure that an entry of the index exists.
-    fn add_block(&mut self, number: u32, extent: usize) -> Result<(), AllocError> {
-        if let Some((block, _)) = body::block_place(extent)
-            && self.shared.body(number).blocks[block].load(Relaxed) == 0
-        {
-            let page = self.alloc_extent(body::block_pages(block))?;
-            self.shared.body(number).blocks[block].store(page, Relaxed);
+    /// Sees to it that the index has a place for one more extent, which no other version looks at.
+    fn add_entry(&mut self, id: BlobId, extent: usize) -> Result<(), AllocError> {
+        let Some((leaf, place)) = body::leaf_place(extent) else { return Ok(()) };
+        let page = self.shared.leaf(self.body(id), leaf);
+        if page != 0 && self.extents.is_shared(page) {
+            self.own(id, extent)?;
         }
-        if let Some((block, place)) = body::block_place(extent) {
-            let page = self.shared.body(number).blocks[block].load(Relaxed);
-            self.extents.touch(page, (place + 1) * size_of::<u32>());
+        let number = self.number(id);
+        if leaf >= LEAVES && self.shared.body(number).directory.load(Relaxed) == 0 {
+            let page = self.alloc_index(number)?;
+            self.extents.touch(page, PAGE_BYTES);
+            self.shared.clear_index(page);
+            self.shared.body(number).directory.store(page, Relaxed);
         }
+        if self.shared.leaf(self.shared.body(number), leaf) == 0 {
+            let page = self.alloc_index(number)?;
+            self.shared.leaf_of(self.shared.body(number), leaf).store(page, Relaxed);
+        }
+        let page = self.shared.leaf(self.shared.body(number), leaf);
+        self.extents.touch(page, (place + 1) * size_of::<u32>());
         Ok(())
     }
 
-    /// Puts a copy in the place of an extent. The body is the owner's alone.
+    /// Takes back a leaf that `add_entry` has made and that lists nothing.
+    fn drop_entry(&mut self, id: BlobId, extent: usize) {
+        let number = self.number(id);
+        if let Some((leaf, 0)) = body::leaf_place(extent) {
+            let page = self.shared.leaf_of(self.shared.body(number), leaf).swap(0, Relaxed);
+            self.part_with(number, Place::Leaf(leaf), page);
+        }
+    }
+
+    /// A leaf or directory. What it holds is not defined; nobody looks at entries of a leaf beyond the extents of its body.
+    fn alloc_index(&mut self, number: u32) -> Result<u32, AllocError> {
+        let page = self.alloc_extent(EXTENT_PAGES_MIN)?;
+        self.count_pages(number, self.extents.counted_pages(page));
+        Ok(page)
+    }
+
+    /// Puts a copy in the place of an extent. The body, and the leaf, are the owner's alone.
     fn replace(&mut self, id: BlobId, extent: usize, pages: usize) -> Result<(), AllocError> {
         let copy = self.alloc_extent(pages)?;
-        let body = self.body(id);
+        let number = self.number(id);
+        let body = self.shared.body(number);
         debug_assert_eq!(body.refs.load(Relaxed), 1);
         let old = self.shared.entry(body, extent);
         let written = body.len.load(Relaxed) - extent as u64 * SEGMENT_BYTES as u64;
@@ -429,50 +454,9 @@ impl Blobs {
         }
         self.shared.set_entry(body, extent, copy);
         self.extents.touch(copy, touched);
-        self.extents.release_ref(&self.shared.region, old);
+        self.count_pages(number, self.extents.counted_pages(copy));
+        self.part_with(number, Place::Extent(extent), old);
         Ok(())
-    }
-
-    /// Gives the owner a body of its own, if readers hold the present one; the extents are shared until they are written.
-    fn make_unique(&mut self, id: BlobId) -> Result<(), AllocError> {
-        let old = self.number(id);
-        // Acquire: what readers that are gone have read was read before we write. No reader can come while we hold `&mut self`.
-        if self.shared.body(old).refs.load(Acquire) == 1 {
-            return Ok(());
-        }
-        let error = AllocError { requested_bytes: size_of::<Body>() };
-        let new = self.take_body(0).ok_or(error)?;
-        if let Err(error) = self.share_extents(old, new) {
-            self.free_body(new);
-            return Err(error);
-        }
-        self.owners[id.bits() as usize] = Owner::Body(new).pack();
-        self.drop_owner_ref(old);
-        Ok(())
-    }
-
-    /// Gives a new, empty body the contents of another one. On an error it has some of them.
-    fn share_extents(&mut self, old: u32, new: u32) -> Result<(), AllocError> {
-        let extents = self.shared.body(old).extents.load(Relaxed);
-        for extent in 0..extents as usize {
-            self.add_block(new, extent)?;
-            let (from, to) = (self.shared.body(old), self.shared.body(new));
-            let page = self.shared.entry(from, extent);
-            self.extents.retain(page);
-            self.shared.set_entry(to, extent, page);
-            to.extents.store(to.extents.load(Relaxed) + 1, Relaxed);
-        }
-        let (from, to) = (self.shared.body(old), self.shared.body(new));
-        to.len.store(from.len.load(Relaxed), Relaxed);
-        to.hint_pages.store(from.hint_pages.load(Relaxed), Relaxed);
-        Ok(())
-    }
-
-    fn drop_owner_ref(&mut self, number: u32) {
-        // Release our writes to whoever frees the body; acquire the readers' reads if that is us.
-        if self.shared.body(number).refs.fetch_sub(1, AcqRel) == 1 {
-            self.free_body(number);
-        }
     }
 
     pub(crate) fn write_at(&mut self, id: BlobId, offset: usize, bytes: &[u8]) -> Result<(), AllocError> {
@@ -481,9 +465,10 @@ impl Blobs {
         if bytes.is_empty() {
             return Ok(());
         }
+        self.check_present(id);
         // All copies first, so that a failure leaves the contents as they were.
-        self.make_unique(id)?;
         for extent in offset / SEGMENT_BYTES..end.div_ceil(SEGMENT_BYTES) {
+            self.own(id, extent)?;
             let page = self.shared.entry(self.body(id), extent);
             if self.extents.is_shared(page) {
                 self.replace(id, extent, self.extents.pages(page))?;
@@ -517,43 +502,13 @@ impl Blobs {
 
     pub(crate) fn release(&mut self, id: BlobId) {
         let number = self.number(id);
-        self.owners[id.bits() as usize] = Owner::Free(self.free_id).pack();
-        self.free_id = id.bits();
-        self.count -= 1;
-        self.drop_owner_ref(number);
-    }
-
-    /// Frees a body without references: at once when it is small, in slices otherwise.
-    fn free_body(&mut self, number: u32) {
-        if self.shared.body(number).extents.load(Relaxed) as usize > EXTENTS_FREED_AT_ONCE {
-            self.shared.body(number).next.store(self.pending, Relaxed);
-            self.pending = number;
-            return;
-        }
-        while self.shared.body(number).extents.load(Relaxed) > 0 {
-            self.free_last_extent(number);
-        }
-        self.free_index(number);
-    }
-
-    /// Frees the last extent of a body that has one.
-    fn free_last_extent(&mut self, number: u32) {
+        self.put_id(id);
         let body = self.shared.body(number);
-        let last = body.extents.load(Relaxed) - 1;
-        body.extents.store(last, Relaxed);
-        let page = self.shared.entry(body, last as usize);
-        self.extents.release_ref(&self.shared.region, page);
-    }
-
-    /// Frees the index of a body without extents, and the body.
-    fn free_index(&mut self, number: u32) {
-        for block in 0..body::BLOCKS {
-            let page = self.shared.body(number).blocks[block].load(Relaxed);
-            if page != 0 {
-                self.extents.release_ref(&self.shared.region, page);
-            }
+        if let Link::Present(_) = body.link() {
+            body.set_link(Link::Former(0));
+            self.kept_pages += u64::from(body.pages.load(Relaxed));
         }
-        self.put_body(number);
+        self.drop_owner_ref(number);
     }
 
     /// Looks at up to `bodies` of those that readers gave back.
@@ -596,7 +551,7 @@ impl Blobs {
             }
             if self.shared.body(number).extents.load(Relaxed) == 0 {
                 self.pending = self.shared.body(number).next.load(Relaxed);
-                self.free_index(number);
+                self.finish_body(number);
             }
         }
         self.pending != 0 || self.collected != 0 || self.shared.has_returned()

@@ -1,13 +1,13 @@
 //! One version of a blob's contents, shared by its owner and by readers on any thread.
 //!
-//! Owns the layout of a body (count, length, index of extents), the mapping it lives in, and [`BlobRef`]. Must not know how extents
+//! Owns the layout of a body (count, length, index of extents, neighbours), the mapping it lives in, and [`BlobRef`]. Must not know how extents
 //! are found or reused: a reader that drops the last reference leaves the body on a stack, and the slab picks it up.
 //!
 //! Invariants, upheld by `blobs`, on which every `unsafe` here rests:
 //! - While `refs > 0` the extents and index blocks of a body are live, and bytes below the length that any reference has seen do not
 //!   change: the owner writes beyond its length only, or, when it holds the only reference, anywhere in extents no other body uses.
-//! - Entries of the index that a reference can see (those below its length) do not change; new ones are written before a reference
-//!   that sees them is made. They are atomics, so that reading some while others are written is defined.
+//! - Entries of the index that a reference can see (those below its length) do not change, nor do the pointers to them; new ones are written
+//!   before a reference that sees them is made. They are atomics, so that reading some while others are written is defined.
 #![allow(unsafe_code)]
 
 use std::fmt;
@@ -24,26 +24,32 @@ use crate::region::{Commit, Mapping, PAGE_BYTES};
 pub const SEGMENT_BYTES: usize = EXTENT_PAGES_MAX * PAGE_BYTES;
 
 /// Extents listed in the body itself.
-const INLINE: usize = 5;
-/// Index blocks, each twice the one before.
-pub(crate) const BLOCKS: usize = 5;
-/// Entries of the first index block.
-const BLOCK_ENTRIES: usize = EXTENT_PAGES_MIN * PAGE_BYTES / size_of::<u32>();
+pub(crate) const INLINE: usize = 5;
+/// Extents listed in a leaf of the index: 128 MiB of contents. To copy a leaf is to look at the record of each, hence not more.
+pub(crate) const LEAF_ENTRIES: usize = 512;
+/// Leaves named in the body itself.
+pub(crate) const LEAVES: usize = 2;
+/// Leaves that the directory names.
+pub(crate) const DIRECTORY_ENTRIES: usize = 246;
 /// Most extents of a blob: 31 GiB.
-pub(crate) const EXTENTS_MAX: usize = INLINE + BLOCK_ENTRIES * ((1 << BLOCKS) - 1);
+pub(crate) const EXTENTS_MAX: usize = INLINE + LEAF_ENTRIES * (LEAVES + DIRECTORY_ENTRIES);
 
 const _: () = assert!(EXTENTS_MAX as u64 * SEGMENT_BYTES as u64 >= 4 << 30);
-const _: () = assert!(EXTENT_PAGES_MIN << (BLOCKS - 1) <= EXTENT_PAGES_MAX);
+const _: () = assert!(LEAF_ENTRIES * size_of::<u32>() <= EXTENT_PAGES_MIN * PAGE_BYTES);
+const _: () = assert!(DIRECTORY_ENTRIES * size_of::<u32>() <= EXTENT_PAGES_MIN * PAGE_BYTES);
 
 /// A body.
 ///
 /// ```text
-///  0      4      8     16        20           24            44             64
-/// ┌──────┬──────┬─────┬─────────┬────────────┬─────────────┬─────────────┐
-/// │ refs │ next │ len │ extents │ hint_pages │ inline[0-4] │ blocks[0-4] │
-/// └──────┴──────┴─────┴─────────┴────────────┴──────┬──────┴──────┬──────┘
-///                                 extents 0 to 4 ◄──┘             └──► 4096, 8192, ... 65536 page numbers each
+///  0      4      8     16        20     24      28      32            52             60          64
+/// ┌──────┬──────┬─────┬─────────┬──────┬───────┬───────┬─────────────┬─────────────┬───────────┐
+/// │ refs │ next │ len │ extents │ link │ older │ pages │ inline[0-4] │ leaves[0-1] │ directory │
+/// └──────┴──────┴─────┴─────────┴──────┴───────┴───────┴──────┬──────┴──────┬──────┴─────┬─────┘
+///                                          extents 0 to 4 ◄───┘   512 each ◄┘    leaf 2, 3, ... 247
 /// ```
+/// Versions of one blob share extents, and leaves whose extents are all the same; a directory is its body's alone. They form a chain from the
+/// oldest to the newest (`older`, `link`), and those of a chain that use a page of memory are neighbours in it, but for versions whose
+/// freeing has begun. Duplicates are chains of their own, that share extents and leaves too.
 #[repr(C, align(64))]
 pub(crate) struct Body {
     /// References: the owner's and the readers'.
@@ -54,24 +60,82 @@ pub(crate) struct Body {
     pub(crate) len: AtomicU64,
     /// Extents. Owner only.
     pub(crate) extents: AtomicU32,
-    /// Expected size in pages. Owner only.
-    pub(crate) hint_pages: AtomicU32,
+    /// Packed [`Link`]. Written by the owner only.
+    link: AtomicU32,
+    /// The version before this one, 0 = none. Owner only.
+    pub(crate) older: AtomicU32,
+    /// Pages of extents and index of which this is the newest user in its chain. Written by the owner only.
+    pub(crate) pages: AtomicU32,
     inline: [AtomicU32; INLINE],
-    pub(crate) blocks: [AtomicU32; BLOCKS],
+    leaves: [AtomicU32; LEAVES],
+    pub(crate) directory: AtomicU32,
 }
 
 const _: () = assert!(size_of::<Body>() == 64);
 
-/// Index block and place in it of an extent that is not inline; place 0 means that the block begins there.
-pub(crate) fn block_place(extent: usize) -> Option<(usize, usize)> {
-    let place = extent.checked_sub(INLINE)?;
-    let block = (place / BLOCK_ENTRIES + 1).ilog2() as usize;
-    Some((block, place - BLOCK_ENTRIES * ((1 << block) - 1)))
+/// What a version is to its blob.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Link {
+    /// The present one, with the size in pages that is expected.
+    Present(u32),
+    /// A former one, which never changes again, and the next newer version (0: none is left).
+    Former(u32),
 }
 
-/// Pages of an index block.
-pub(crate) fn block_pages(block: usize) -> usize {
-    EXTENT_PAGES_MIN << block
+impl Link {
+    /// ```text
+    ///  31       30                                  0
+    /// ┌────────┬─────────────────────────────────────┐
+    /// │ former │ expected pages, or the newer body   │
+    /// └────────┴─────────────────────────────────────┘
+    /// ```
+    const FORMER_BIT: u32 = 1 << 31;
+
+    pub(crate) fn pack(self) -> u32 {
+        match self {
+            Link::Present(pages) => pages.min(Link::FORMER_BIT - 1),
+            Link::Former(newer) => newer | Link::FORMER_BIT,
+        }
+    }
+
+    pub(crate) fn unpack(word: u32) -> Link {
+        let rest = word & !Link::FORMER_BIT;
+        if word & Link::FORMER_BIT == 0 { Link::Present(rest) } else { Link::Former(rest) }
+    }
+}
+
+impl Body {
+    pub(crate) fn link(&self) -> Link {
+        Link::unpack(self.link.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn set_link(&self, link: Link) {
+        self.link.store(link.pack(), Ordering::Relaxed);
+    }
+
+    /// Forgets all extents and the index.
+    pub(crate) fn clear_index(&self) {
+        self.extents.store(0, Ordering::Relaxed);
+        self.leaves.iter().chain([&self.directory]).for_each(|page| page.store(0, Ordering::Relaxed));
+    }
+}
+
+/// Where a body names an extent or a leaf of its index.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Place {
+    Extent(usize),
+    Leaf(usize),
+}
+
+/// Leaf and place in it of an extent that is not inline.
+pub(crate) fn leaf_place(extent: usize) -> Option<(usize, usize)> {
+    let place = extent.checked_sub(INLINE)?;
+    Some((place / LEAF_ENTRIES, place % LEAF_ENTRIES))
+}
+
+/// Leaves of a body with so many extents.
+pub(crate) fn leaves(extents: usize) -> usize {
+    extents.saturating_sub(INLINE).div_ceil(LEAF_ENTRIES)
 }
 
 /// What outlives the slab while readers hold references.
@@ -118,19 +182,61 @@ impl Shared {
         unsafe { self.bodies.base().cast::<Body>().add(number as usize).as_ref() }
     }
 
-    fn entry_of<'a>(&'a self, body: &'a Body, extent: usize) -> &'a AtomicU32 {
-        let Some((block, place)) = block_place(extent) else { return &body.inline[extent] };
-        let page = body.blocks[block].load(Ordering::Relaxed);
-        assert!(page != 0 && place < BLOCK_ENTRIES << block);
-        // SAFETY: a block named in a body is a live extent of `block_pages` committed pages, hence of BLOCK_ENTRIES << block entries;
-        // it is used as atomics only, and page-aligned.
+    /// An entry of a leaf or directory.
+    fn index_entry(&self, page: u32, place: usize) -> &AtomicU32 {
+        assert!(page != 0 && place < LEAF_ENTRIES);
+        // SAFETY: leaves and directories named in a body are live extents of at least EXTENT_PAGES_MIN committed pages, hence of more than
+        // LEAF_ENTRIES entries; they are used as atomics only, and page-aligned.
         unsafe { Extents::address(&self.region, page).cast::<AtomicU32>().add(place).as_ref() }
+    }
+
+    /// Where the page number of a leaf is; the directory must exist if it is named there.
+    pub(crate) fn leaf_of<'a>(&'a self, body: &'a Body, leaf: usize) -> &'a AtomicU32 {
+        match leaf.checked_sub(LEAVES) {
+            None => &body.leaves[leaf],
+            Some(place) => self.index_entry(body.directory.load(Ordering::Relaxed), place),
+        }
+    }
+
+    /// Page number of a leaf, 0 if there is none.
+    pub(crate) fn leaf(&self, body: &Body, leaf: usize) -> u32 {
+        if leaf >= LEAVES && body.directory.load(Ordering::Relaxed) == 0 {
+            return 0;
+        }
+        self.leaf_of(body, leaf).load(Ordering::Relaxed)
+    }
+
+    fn entry_of<'a>(&'a self, body: &'a Body, extent: usize) -> &'a AtomicU32 {
+        let Some((leaf, place)) = leaf_place(extent) else { return &body.inline[extent] };
+        self.index_entry(self.leaf_of(body, leaf).load(Ordering::Relaxed), place)
+    }
+
+    /// Makes a leaf or directory name nothing.
+    pub(crate) fn clear_index(&self, page: u32) {
+        (0..LEAF_ENTRIES).for_each(|place| self.index_entry(page, place).store(0, Ordering::Relaxed));
+    }
+
+    /// Copies the first `count` entries of a leaf or directory to another.
+    pub(crate) fn copy_index(&self, from: u32, to: u32, count: usize) {
+        for place in 0..count {
+            let entry = self.index_entry(from, place).load(Ordering::Relaxed);
+            self.index_entry(to, place).store(entry, Ordering::Relaxed);
+        }
     }
 
     /// Page number of an extent of a body.
     #[inline]
     pub(crate) fn entry(&self, body: &Body, extent: usize) -> u32 {
         self.entry_of(body, extent).load(Ordering::Relaxed)
+    }
+
+    /// Page number of what a body names there, 0 for nothing.
+    pub(crate) fn named(&self, body: &Body, place: Place) -> u32 {
+        match place {
+            Place::Extent(extent) if extent >= body.extents.load(Ordering::Relaxed) as usize => 0,
+            Place::Extent(extent) => self.entry(body, extent),
+            Place::Leaf(leaf) => self.leaf(body, leaf),
+        }
     }
 
     /// Names an extent of a body: a new one, or a copy while no reader sees the old one.
@@ -228,6 +334,16 @@ impl BlobRef {
         segments(self.len)
     }
 
+    /// Bytes of memory that would be free if no reference had seen these contents: what the blob has overwritten since, or all that is left of a
+    /// blob that was released. Of what several versions share, this counts to the newest, and duplicates each count all. All references to one version say the same.
+    pub fn held_bytes(&self) -> u64 {
+        let body = self.shared.body(self.body);
+        match body.link() {
+            Link::Present(_) => 0,
+            Link::Former(_) => u64::from(body.pages.load(Ordering::Relaxed)) * PAGE_BYTES as u64,
+        }
+    }
+
     /// Segment `index`.
     ///
     /// # Panics
@@ -278,15 +394,23 @@ mod tests {
         let mut expected = (0, 0);
         for extent in 0..EXTENTS_MAX {
             if extent < INLINE {
-                assert_eq!(block_place(extent), None);
+                assert_eq!((leaf_place(extent), leaves(extent + 1)), (None, 0));
                 continue;
             }
-            assert_eq!(block_place(extent), Some(expected), "extent {extent}");
+            assert_eq!((leaf_place(extent), leaves(extent + 1)), (Some(expected), expected.0 + 1), "extent {extent}");
             expected.1 += 1;
-            if expected.1 == block_pages(expected.0) * PAGE_BYTES / 4 {
+            if expected.1 == LEAF_ENTRIES {
                 expected = (expected.0 + 1, 0);
             }
         }
-        assert_eq!(expected, (BLOCKS, 0));
+        assert_eq!(expected, (LEAVES + DIRECTORY_ENTRIES, 0));
+    }
+
+    #[test]
+    fn links_pack_and_unpack() {
+        for link in [Link::Present(0), Link::Present(u32::MAX >> 1), Link::Former(0), Link::Former(u32::MAX >> 1)] {
+            assert_eq!(Link::unpack(link.pack()), link);
+        }
+        assert_eq!(Link::unpack(Link::Present(u32::MAX).pack()), Link::Present(u32::MAX >> 1));
     }
 }

@@ -75,10 +75,10 @@ const CLASS_OF: [u8; EXTENT_PAGES_MAX + 1] = {
 /// One extent.
 ///
 /// ```text
-///  0      4      8      12         16        17      18
-/// ┌──────┬──────┬──────┬──────────┬─────────┬───────┬─────────┐ 20
-/// │ prev │ next │ refs │ stamp_ms │ touched │ class │ 2 spare │
-/// └──────┴──────┴──────┴──────────┴─────────┴───────┴─────────┘
+///  0      4      8      12         16        17      18      19
+/// ┌──────┬──────┬──────┬──────────┬─────────┬───────┬───────┬───────┐ 20
+/// │ prev │ next │ refs │ stamp_ms │ touched │ class │ zeros │ spare │
+/// └──────┴──────┴──────┴──────────┴─────────┴───────┴───────┴───────┘
 /// ```
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
@@ -93,12 +93,14 @@ struct ExtentMeta {
     /// Pages from the start that may be resident.
     touched: u8,
     class: u8,
-    spare: [u8; 2],
+    /// It was never written and is not to be, nor is it counted as used: what holes name.
+    zeros: bool,
+    spare: u8,
 }
 
 const _: () = assert!(size_of::<ExtentMeta>() == 20);
 
-// SAFETY: integers only.
+// SAFETY: integers, and a bool whose 0 is false.
 unsafe impl Zeroed for ExtentMeta {}
 
 /// One slot of 2 MiB.
@@ -240,9 +242,20 @@ impl Extents {
         usize::from(CLASS_PAGES[usize::from(self.metas[record(page)].class)])
     }
 
-    /// Whether more than one version of a blob uses the extent.
+    /// Whether more than one user has the extent, or it is to stay as it is: it must not be written.
     pub(crate) fn is_shared(&self, page: u32) -> bool {
-        self.metas[record(page)].refs > 1
+        let meta = &self.metas[record(page)];
+        meta.refs > 1 || meta.zeros
+    }
+
+    /// Whether it is an extent of zeros.
+    pub(crate) fn is_zeros(&self, page: u32) -> bool {
+        self.metas[record(page)].zeros
+    }
+
+    /// Size of an extent in pages, as it counts to those that use it.
+    pub(crate) fn counted_pages(&self, page: u32) -> i64 {
+        if self.is_zeros(page) { 0 } else { i64::try_from(self.pages(page)).expect("an extent has at most 64 pages") }
     }
 
     /// Bytes from the start that may have been written since the system gave the extent's memory; those behind read as zeros.
@@ -250,7 +263,7 @@ impl Extents {
         usize::from(self.metas[record(page)].touched) * PAGE_BYTES
     }
 
-    /// An extent of the largest size that reads as zeros and is to stay so: it takes no memory, and is not counted as used.
+    /// An extent of the largest size that reads as zeros and is to stay so: it takes no memory, and is not counted as used, whoever uses it.
     pub(crate) fn alloc_zeros(&mut self, region: &Mapping) -> Option<u32> {
         let page = self.alloc(region, EXTENT_PAGES_MAX)?;
         let touched = std::mem::take(&mut self.metas[record(page)].touched);
@@ -259,13 +272,8 @@ impl Extents {
         // SAFETY: the extent was just allocated, so nobody has a slice of it.
         unsafe { region.discard(start, start + usize::from(touched) * PAGE_BYTES) };
         self.used_bytes -= self.bytes(page) as u64;
+        self.metas[record(page)].zeros = true;
         Some(page)
-    }
-
-    /// Gives up the owner's reference to an extent of zeros; who still uses it counts it as any other.
-    pub(crate) fn retire_zeros(&mut self, region: &Mapping, page: u32) {
-        self.used_bytes += self.bytes(page) as u64;
-        self.release_ref(region, page);
     }
 
     /// References to an extent.
@@ -285,14 +293,9 @@ impl Extents {
 
     /// One more reference.
     pub(crate) fn retain(&mut self, page: u32) {
-        self.retain_many(page, 1);
-    }
-
-    /// So many more references.
-    pub(crate) fn retain_many(&mut self, page: u32, count: u32) {
         let refs = &mut self.metas[record(page)].refs;
         debug_assert!(*refs > 0);
-        *refs = refs.checked_add(count).expect("fewer than 2^32 versions of a blob, and holes");
+        *refs = refs.checked_add(1).expect("fewer than 2^32 versions of a blob, and holes");
     }
 
     /// One reference less; the last one frees the extent.
@@ -305,7 +308,9 @@ impl Extents {
         }
         meta.stamp_ms = self.now_ms;
         let (class, touched) = (usize::from(meta.class), meta.touched);
-        self.used_bytes -= (usize::from(CLASS_PAGES[class]) * PAGE_BYTES) as u64;
+        if !std::mem::take(&mut meta.zeros) {
+            self.used_bytes -= (usize::from(CLASS_PAGES[class]) * PAGE_BYTES) as u64;
+        }
         let slot = &mut self.slots[slot_of(page) as usize];
         slot.live -= 1;
         if touched > 0 {

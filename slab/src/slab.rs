@@ -202,7 +202,7 @@ impl Slab {
         usize::try_from(self.blobs.len(id)).expect("blobs are shorter than the address space")
     }
 
-    /// Bytes of memory that the blob holds, room for growth and index included.
+    /// Bytes of memory that the blob holds, room for growth and index included, and what it shares with duplicates; a pinned one only those that the blob has not any more.
     pub fn blob_bytes(&self, id: BlobId) -> u64 {
         self.blobs.held_bytes(id)
     }
@@ -242,10 +242,11 @@ impl Slab {
         self.blobs.write(id, offset, bytes)
     }
 
-    /// A blob of the same bytes, whose owner is the caller; they share the memory until one of them is written.
+    /// A blob of the same bytes, whose owner is the caller; they share the memory until one of them is written, but for a last extent that has room
+    /// (256 KiB at most).
     ///
     /// # Errors
-    /// When memory for its records cannot be had.
+    /// When memory for that and its records cannot be had.
     pub fn blob_duplicate(&mut self, id: BlobId) -> Result<BlobId, AllocError> {
         self.blobs.duplicate(id)
     }
@@ -273,13 +274,23 @@ impl Slab {
         self.blobs.segment(id, index)
     }
 
-    /// Overwrites bytes inside the blob's length. What a [`BlobRef`] can see is copied first.
+    /// Another id for the present contents, in time that does not depend on their length: it shares all memory with the blob until that is
+    /// written to. What it names can be read, referred to and released, and never changes.
+    ///
+    /// # Errors
+    /// When memory for the records cannot be had; nothing has changed.
+    pub fn blob_pin(&mut self, id: BlobId) -> Result<BlobId, AllocError> {
+        self.blobs.pin(id)
+    }
+
+    /// Overwrites bytes inside the blob's length. What a [`BlobRef`] or a pin can see is copied first: at most the extents (256 KiB) written to,
+    /// and some KiB of index.
     ///
     /// # Errors
     /// When memory for the copy cannot be had; the contents are as they were.
     ///
     /// # Panics
-    /// When the bytes would reach beyond the end.
+    /// When the bytes would reach beyond the end, or the id is pinned ([`Slab::blob_pin`]).
     pub fn blob_write_at(&mut self, id: BlobId, offset: usize, bytes: &[u8]) -> Result<(), AllocError> {
         self.blobs.write_at(id, offset, bytes)
     }
@@ -311,6 +322,7 @@ impl Slab {
         BlobStats {
             blobs: self.blobs.count,
             used_bytes: self.blobs.extents.used_bytes,
+            kept_bytes: self.blobs.kept_bytes(),
             resident_bytes: self.blobs.extents.resident_pages * PAGE_BYTES as u64,
         }
     }

@@ -25,6 +25,8 @@ pub struct BlobStats {
     pub blobs: u64,
     /// Bytes of extents in use: by live blobs, by readers of older contents, and by what awaits [`Slab::drain_frees`](crate::Slab::drain_frees).
     pub used_bytes: u64,
+    /// The part of `used_bytes` that no blob uses as it is now: what readers and pins keep, and what awaits being freed.
+    pub kept_bytes: u64,
     /// Bytes of pages that may be resident, those of free extents included.
     pub resident_bytes: u64,
 }

@@ -9,6 +9,8 @@
 //! eighth (37 hours): so an idle time is exact to a tick up to 9.3 days, and beyond that says that it is more. The last eighth is what a clock
 //! that was set back leaves behind, and counts as now.
 //!
+//! The clock is none of what a snapshot shows, so it is moved in place also where one sees the item.
+//!
 //! Commands that read or write a value move the clock; those that only ask whether or how long a key is there (EXISTS, TYPE, TTL, OBJECT,
 //! SCAN) do not, as in Redis.
 #![allow(unsafe_code)]

@@ -4,17 +4,18 @@
 #![allow(unsafe_code)]
 
 use super::item::{self, Expiry};
-use super::view::free_item;
+use super::view::{free_item, part_with};
 use super::wheel::{Due, Rearm};
 use super::{Database, ItemHash, Shard, item_at};
 use crate::table::{Slot, Table};
 use dolmen_slab::{Handle, Kind, Slab};
 use std::mem;
 
-/// Units of one round, beside one segment of each table: entries of a wheel, items (or blocks of a wheel) of a flushed database, extents
-/// and spans, bytes of items that move.
+/// Units of one round, beside one segment of each table: entries of a wheel, items (or blocks of a wheel) of a flushed database, items that
+/// only views have kept, extents and spans, bytes of items that move.
 const EXPIRE_UNIT: usize = 32;
 const DRAIN_UNIT: usize = 64;
+pub(super) const RETIRED_UNIT: usize = 64;
 const FREE_UNIT: usize = 4;
 /// The first span released of a huge page splits it, which takes some 30 us.
 const RELEASE_UNIT: usize = 1;
@@ -34,13 +35,21 @@ impl Shard {
         fresh.table.succeed(&mut self.databases[index].table);
         let old = mem::replace(&mut self.databases[index], fresh);
         let keys = old.len();
-        // Without keys there may be memory all the same: a table that has not shrunk yet.
-        if keys > 0 || old.wheel.is_some() || old.table.table_bytes() > 0 {
-            self.lazy_pending += keys;
-            self.detached.push_back(old);
-            self.detached_total += 1;
+        if old.table.has_views() {
+            // What is seen is not given back, and nobody waits for it.
+            self.viewed.push(old);
+        } else if keys > 0 || old.wheel.is_some() || old.table.table_bytes() > 0 {
+            // Without keys there may be memory all the same: a table that has not shrunk yet.
+            self.empty_later(old);
         }
         keys
+    }
+
+    /// Leaves a database that nobody can reach to `background`.
+    pub(super) fn empty_later(&mut self, database: Database) {
+        self.lazy_pending += database.len();
+        self.detached.push_back(database);
+        self.detached_total += 1;
     }
 
     /// Empties all databases; the memory is given back in slices. Returns how many keys there were.
@@ -76,7 +85,7 @@ impl Shard {
     pub fn background(&mut self, now_ms: u64, sweep: bool, mut time_left: impl FnMut() -> bool) -> bool {
         if sweep {
             if self.evacuation.is_none() {
-                self.evacuation = self.slab.pick_victim();
+                self.evacuation = self.pick_victim();
             }
             self.age_some(now_ms);
         }
@@ -86,6 +95,10 @@ impl Shard {
                 pending |= self.expire_some(index, now_ms);
                 let Shard { slab, databases, seed, .. } = &mut *self;
                 pending |= databases[index].table.maintain(slab, &ItemHash { seed: *seed }, 1);
+                pending |= databases[index].table.release_views(slab, RETIRED_UNIT, free_item);
+            }
+            if !self.viewed.is_empty() {
+                pending |= self.release_viewed();
             }
             pending |= self.drain_some();
             pending |= self.slab.drain_frees(FREE_UNIT);
@@ -139,6 +152,13 @@ impl Shard {
         !self.detached.is_empty()
     }
 
+    /// Under an open snapshot hardly anything can be moved: the same spans would be tried again and again.
+    fn pick_victim(&mut self) -> Option<dolmen_slab::Victim> {
+        let viewed =
+            self.databases[..self.databases_used].iter().any(|d| d.table.has_views()) || !self.viewed.is_empty();
+        if viewed { None } else { self.slab.pick_victim() }
+    }
+
     /// Moves some items out of the span that is being emptied.
     fn evacuate_some(&mut self) -> bool {
         let Some(mut victim) = self.evacuation.take() else { return false };
@@ -146,7 +166,7 @@ impl Shard {
         while moved_bytes < EVACUATE_UNIT_BYTES {
             let Some((from, bytes)) = self.slab.next_live(&mut victim) else {
                 self.slab.finish(victim);
-                self.evacuation = self.slab.pick_victim();
+                self.evacuation = self.pick_victim();
                 return self.evacuation.is_some();
             };
             moved_bytes += bytes.max(64);
@@ -165,6 +185,10 @@ impl Shard {
         let named = databases.iter_mut().find_map(|d| d.table.find_handle(slab, hash, from).map(|slot| (d, slot)));
         // An item of a flushed database stays where it is until it is drained.
         let Some((database, slot)) = named else { return true };
+        // Nor is one moved that a view sees.
+        if database.table.is_seen(slab, hash, from) {
+            return true;
+        }
         let Ok(to) = slab.alloc(bytes, Kind::Item) else { return false };
         // SAFETY: both chunks are of the same class, hence `bytes` long; `from` is live, `to` is new. The only handle of the item is the
         // one in the table, which now names the copy.
@@ -236,7 +260,7 @@ impl Due for Expirer<'_> {
             return set_armed(slab, item, armed);
         }
         self.table.remove(slab, item.hash, item.slot);
-        free_item(slab, item.handle);
+        part_with(self.table, slab, item.hash, item.handle);
         *self.expires -= 1;
         *self.expired += 1;
     }

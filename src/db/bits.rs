@@ -12,18 +12,18 @@ pub const EDIT_BYTES_MAX: usize = 16;
 
 /// The bytes of a string as they were when this was made, whatever is written to its key since.
 #[derive(Debug)]
-pub enum Snapshot {
+pub enum StringSnapshot {
     /// A string that lay in its item, copied.
     Small(Vec<u8>),
     Large(BlobRef),
 }
 
-impl Snapshot {
+impl StringSnapshot {
     #[must_use]
     pub fn len(&self) -> usize {
         match self {
-            Snapshot::Small(bytes) => bytes.len(),
-            Snapshot::Large(blob) => blob.len(),
+            StringSnapshot::Small(bytes) => bytes.len(),
+            StringSnapshot::Large(blob) => blob.len(),
         }
     }
 
@@ -36,16 +36,16 @@ impl Snapshot {
     #[must_use]
     pub fn piece(&self, at: usize, max_bytes: usize) -> &[u8] {
         match self {
-            Snapshot::Small(bytes) => {
+            StringSnapshot::Small(bytes) => {
                 let rest = bytes.get(at..).unwrap_or_default();
                 &rest[..rest.len().min(max_bytes)]
             }
-            Snapshot::Large(blob) => blob_piece(blob, at, max_bytes),
+            StringSnapshot::Large(blob) => blob_piece(blob, at, max_bytes),
         }
     }
 }
 
-/// As [`Snapshot::piece`].
+/// As [`StringSnapshot::piece`].
 #[must_use]
 pub fn blob_piece(blob: &BlobRef, at: usize, max_bytes: usize) -> &[u8] {
     if at >= blob.len() {
@@ -69,12 +69,12 @@ impl Db<'_> {
     ///
     /// # Errors
     /// [`DbError::WrongType`].
-    pub fn snapshot(&mut self, key: Key<'_>) -> Result<Option<Snapshot>, DbError> {
+    pub fn string_snapshot(&mut self, key: Key<'_>) -> Result<Option<StringSnapshot>, DbError> {
         Ok(match self.read_string(key)? {
             None => None,
-            Some(Value::Raw(bytes)) => Some(Snapshot::Small(bytes.to_vec())),
-            Some(Value::Int(i)) => Some(Snapshot::Small(int::write_i64(&mut [0; 20], i).to_vec())),
-            Some(Value::Blob(id)) => Some(Snapshot::Large(self.blob_ref(id))),
+            Some(Value::Raw(bytes)) => Some(StringSnapshot::Small(bytes.to_vec())),
+            Some(Value::Int(i)) => Some(StringSnapshot::Small(int::write_i64(&mut [0; 20], i).to_vec())),
+            Some(Value::Blob(id)) => Some(StringSnapshot::Large(self.blob_ref(id))),
         })
     }
 
@@ -145,7 +145,8 @@ impl Db<'_> {
         let end = offset.checked_add(len).ok_or(DbError::OutOfMemory)?;
         let mut grew = false;
         loop {
-            if let Some(found) = self.find(key) {
+            if let Some(mut found) = self.find(key) {
+                self.touch(found);
                 let mut before = [0; EDIT_BYTES_MAX];
                 if let Value::Blob(id) = self.string_of(found)? {
                     if self.shard.slab.blob_len(id) >= end {
@@ -155,14 +156,22 @@ impl Db<'_> {
                         let changed = after != before;
                         // What a reader sees is copied for a write, so nothing is written for nothing.
                         if changed {
+                            if self.is_viewed() {
+                                self.own(key.hash, found)?;
+                            }
                             self.shard.slab.blob_write_at(id, offset, &after[..len])?;
                         }
                         return Ok(Edited { grew, changed });
                     }
-                } else if let Some(part) = self.raw_string_mut(found).and_then(|bytes| bytes.get_mut(offset..end)) {
-                    before[..len].copy_from_slice(part);
-                    edit(part);
-                    return Ok(Edited { grew, changed: *part != before[..len] });
+                } else {
+                    if self.is_viewed() {
+                        found.handle = self.own(key.hash, found)?;
+                    }
+                    if let Some(part) = self.raw_string_mut(found).and_then(|bytes| bytes.get_mut(offset..end)) {
+                        before[..len].copy_from_slice(part);
+                        edit(part);
+                        return Ok(Edited { grew, changed: *part != before[..len] });
+                    }
                 }
             }
             // An integer becomes its text here, which is no change.
@@ -184,6 +193,9 @@ impl Db<'_> {
                 Value::Blob(id) => {
                     let grows = self.shard.slab.blob_len(id) < len;
                     if grows {
+                        if self.is_viewed() {
+                            self.own(key.hash, found)?;
+                        }
                         self.shard.slab.blob_extend_zeros(id, len)?;
                     }
                     return Ok(grows);

@@ -16,7 +16,7 @@
 use super::access;
 use crate::base::bytes::copy_short;
 use crate::table::Site;
-use dolmen_slab::{BlobId, CHUNK_BYTES_MAX, Handle, Slab};
+use dolmen_slab::{AllocError, BlobId, CHUNK_BYTES_MAX, Handle, Slab};
 use static_assertions::const_assert;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
@@ -305,6 +305,14 @@ impl<'a> Item<'a> {
         self.key_place_bytes()
     }
 
+    /// Memory of the item with its blobs.
+    #[must_use]
+    pub fn held_bytes(&self, slab: &Slab) -> u64 {
+        let value = if let Value::Blob(id) = self.value() { slab.blob_bytes(id) } else { 0 };
+        let key = if self.has_key_blob() { slab.blob_bytes(self.key_blob().0) } else { 0 };
+        Slab::class_bytes(self.header().item_bytes()) as u64 + value + key
+    }
+
     /// The key, if it lies in the item (it is at most [`KEY_INLINE_MAX`] bytes long).
     #[inline]
     #[must_use]
@@ -494,8 +502,8 @@ pub unsafe fn write(
 /// that it is to have.
 ///
 /// # Safety
-/// `h` is a live item of `slab` whose chunk has room for the new value behind the key; the old value, if a blob, was released; `value`
-/// does not lie in the chunk.
+/// `h` is a live item of `slab` that no view sees (`Db::own`), whose chunk has room for the new value behind the key; the old value, if a blob,
+/// was released; `value` does not lie in the chunk.
 #[inline(always)]
 pub unsafe fn overwrite_value(slab: &mut Slab, h: Handle, mut header: Header, value: NewValue<'_>) {
     header.encoding = value.encoding();
@@ -514,7 +522,7 @@ pub unsafe fn overwrite_value(slab: &mut Slab, h: Handle, mut header: Header, va
 /// The bytes of a raw value, to be changed in place.
 ///
 /// # Safety
-/// `h` is a live item of `slab`, its value is raw.
+/// `h` is a live item of `slab` that no view sees (`Db::own`), its value is raw.
 pub unsafe fn raw_value_mut(slab: &mut Slab, h: Handle) -> &mut [u8] {
     // SAFETY: a live item (caller).
     let header = unsafe { Item::at(slab, h) }.header();
@@ -527,7 +535,7 @@ pub unsafe fn raw_value_mut(slab: &mut Slab, h: Handle) -> &mut [u8] {
 /// no deadline. False: it is not so, nothing was done.
 ///
 /// # Safety
-/// `h` is a live item of `slab`; `bytes` does not lie in its chunk.
+/// `h` is a live item of `slab` that no view sees (`Db::own`); `bytes` does not lie in its chunk.
 #[inline(always)]
 pub unsafe fn overwrite_alike(slab: &mut Slab, h: Handle, clock: u32, bytes: &[u8]) -> bool {
     /// Everything but the key's length and the flag of a long key.
@@ -557,7 +565,7 @@ pub fn bytes_with_value(header: Header, value: &NewValue<'_>) -> usize {
 /// Overwrites the deadline word in place.
 ///
 /// # Safety
-/// `h` is a live item of `slab` with the flag [`flag::EXPIRY`].
+/// `h` is a live item of `slab` with the flag [`flag::EXPIRY`]; if a view sees it (see `Db::own`), the deadline stays the same.
 #[inline]
 pub unsafe fn overwrite_expiry(slab: &mut Slab, h: Handle, expiry: Expiry) {
     // SAFETY: the word follows the header where the flag is set (caller).
@@ -649,6 +657,36 @@ pub unsafe fn copy_key_with_value(
     let key = if blob_key { NewKey::Blob(blob_at(place), word_at(&place[8..])) } else { NewKey::Inline(place) };
     // SAFETY: the caller's room; key and value lie outside of `to`.
     unsafe { write(slab, to, clock, key, value, expiry) }
+}
+
+/// Makes an item one that only views see, and another chunk its successor: blobs go over, and pins of them stay behind. On error nothing has
+/// changed.
+///
+/// # Safety
+/// `from` is a live item of `slab`; `to` is another chunk of the same class, that nobody reads.
+pub unsafe fn succeed(slab: &mut Slab, from: Handle, to: Handle) -> Result<(), AllocError> {
+    // SAFETY: a live item (caller).
+    let item = unsafe { Item::at(slab, from) };
+    let bytes = item.header().item_bytes();
+    let value = if let Value::Blob(id) = item.value() { Some((item.value_place().as_ptr(), id)) } else { None };
+    let key = item.has_key_blob().then(|| (item.key_place().as_ptr(), item.key_blob().0));
+    let value_pin = value.map(|(_, id)| slab.blob_pin(id)).transpose()?;
+    let key_pin = match key.map(|(_, id)| slab.blob_pin(id)).transpose() {
+        Ok(pin) => pin,
+        Err(error) => {
+            value_pin.into_iter().for_each(|pin| slab.blob_release(pin));
+            return Err(error);
+        }
+    };
+    // SAFETY: both chunks have room for the item, and are two (caller). The places of value and key, where the numbers of their blobs
+    // stand, lie in `from`, which nobody reads meanwhile.
+    unsafe {
+        slab.ptr(from).copy_to_nonoverlapping(slab.ptr(to), bytes);
+        for ((place, _), pin) in value.zip(value_pin).into_iter().chain(key.zip(key_pin)) {
+            place.cast_mut().cast::<[u8; 4]>().write_unaligned(pin.bits().to_le_bytes());
+        }
+    }
+    Ok(())
 }
 
 /// Gives back what the item owns outside of its chunk: the blobs of a long value and a long key.

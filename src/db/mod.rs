@@ -13,6 +13,7 @@ pub mod hold;
 pub mod item;
 pub mod keyspace;
 mod locks;
+mod snapshot;
 mod strings;
 #[cfg(test)]
 mod tests;
@@ -24,6 +25,7 @@ use crate::table::{Entries, Site, Table};
 use dolmen_slab::{AllocError, BlobId, Handle, Slab};
 pub use item::{Key, NewValue, Type, Value};
 pub use keyspace::{Access, Alone, Fetch, Keyspace, Locate, Shared};
+pub use snapshot::Snapshot;
 use std::collections::VecDeque;
 pub use view::Db;
 use wheel::Wheel;
@@ -174,6 +176,11 @@ pub struct Shard {
     release_due: bool,
     /// Databases that were flushed, emptied in slices.
     detached: VecDeque<Database>,
+    /// Databases that were flushed under an open snapshot; they follow when it is closed.
+    viewed: Vec<Database>,
+    /// Snapshots ever opened, and those that are open.
+    snapshots: u64,
+    snapshots_open: u32,
     /// Keys in `detached` that were not freed yet.
     lazy_pending: usize,
     /// Databases ever put into `detached`, and drained; a FLUSHALL SYNC waits until they meet.
@@ -202,6 +209,9 @@ impl Shard {
             databases_used: 0,
             release_due: false,
             detached: VecDeque::new(),
+            viewed: Vec::new(),
+            snapshots: 0,
+            snapshots_open: 0,
             lazy_pending: 0,
             detached_total: 0,
             drained_total: 0,
@@ -272,14 +282,14 @@ impl Shard {
     #[must_use]
     pub fn overhead_bytes(&self) -> u64 {
         let of = |d: &Database| d.table.table_bytes() as u64 + d.wheel.as_ref().map_or(0, |w| w.bytes());
-        self.databases.iter().chain(&self.detached).map(of).sum()
+        self.databases.iter().chain(&self.detached).chain(&self.viewed).map(of).sum()
     }
 
     /// The part of `overhead_bytes` that does not lie in the slab.
     #[must_use]
     pub fn heap_bytes(&self) -> u64 {
         let of = |d: &Database| d.table.heap_bytes() as u64 + d.wheel.as_ref().map_or(0, |w| w.heap_bytes());
-        self.databases.iter().chain(&self.detached).map(of).sum()
+        self.databases.iter().chain(&self.detached).chain(&self.viewed).map(of).sum()
     }
 
     /// Is there work for `background` that should not wait for the next sweep?
@@ -287,6 +297,7 @@ impl Shard {
     pub(super) fn has_work(&self) -> bool {
         !self.detached.is_empty()
             || self.slab.has_frees()
+            || self.viewed.iter().any(|database| database.table.has_retired() || !database.table.has_views())
             || self.databases[..self.databases_used].iter().any(|database| database.table.has_work())
     }
 

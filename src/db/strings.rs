@@ -47,7 +47,7 @@ impl Db<'_> {
         Ok(item.value())
     }
 
-    /// The bytes of a string that lies in its item as it is, to be changed in place.
+    /// The bytes of a string that lies in its item as it is, to be changed in place. The item is `own`.
     pub(super) fn raw_string_mut(&mut self, found: Found) -> Option<&mut [u8]> {
         let header = self.item(found.handle).header();
         if header.kind != Type::String || header.encoding != Encoding::Raw {
@@ -86,7 +86,11 @@ impl Db<'_> {
     #[inline(always)]
     pub fn overwrite_alike(&mut self, key: Key<'_>, bytes: &[u8]) -> bool {
         let Some(found) = self.find(key) else { return false };
-        // SAFETY: a live item; `bytes` came from outside of the slab.
+        if self.is_viewed() {
+            // The way of the other writes makes it the command's own.
+            return false;
+        }
+        // SAFETY: a live item; no view is open; `bytes` came from outside of the slab.
         unsafe { item::overwrite_alike(&mut self.shard.slab, found.handle, self.tick, bytes) }
     }
 
@@ -104,8 +108,9 @@ impl Db<'_> {
                 && header.encoding != Encoding::Blob
                 && bytes.len() <= item::value_inline_max(key.bytes.len())
                 && fits(header, &value)
+                && !self.is_viewed()
             {
-                // SAFETY: a live item; the chunk's class has room for the new value; the old one is no blob; `bytes` came from outside.
+                // SAFETY: a live item; no view is open; the chunk's class has room for the new value; the old one is no blob; `bytes` came from outside.
                 unsafe { item::overwrite_value(&mut self.shard.slab, found.handle, header, value) };
                 return Ok(());
             }
@@ -144,10 +149,13 @@ impl Db<'_> {
     fn replace_value(
         &mut self,
         key: Key<'_>,
-        found: Found,
+        mut found: Found,
         value: NewValue<'_>,
         deadline: Deadline,
     ) -> Result<(), DbError> {
+        if self.is_viewed() {
+            found.handle = self.own(key.hash, found)?;
+        }
         let header = self.rewritten(found);
         let item = self.item(found.handle);
         let (old_expiry, old_value) = (item.expiry(), item.value());
@@ -201,8 +209,8 @@ impl Db<'_> {
         let sum = old.checked_add(by).ok_or(DbError::Overflow)?;
         let value = NewValue::Int(sum);
         let header = self.rewritten(found);
-        if fits(header, &value) {
-            // SAFETY: a live item whose chunk has room for an integer; the old value is no blob.
+        if fits(header, &value) && !self.is_viewed() {
+            // SAFETY: a live item, no view is open, whose chunk has room for an integer; the old value is no blob.
             unsafe { item::overwrite_value(&mut self.shard.slab, found.handle, header, value) };
         } else {
             self.replace_value(key, found, value, Deadline::Keep)?;
@@ -215,7 +223,7 @@ impl Db<'_> {
     /// # Errors
     /// [`DbError::WrongType`], [`DbError::TooLong`] above `max_bytes`, [`DbError::OutOfMemory`]; nothing has changed then.
     pub fn append(&mut self, key: Key<'_>, bytes: &[u8], max_bytes: usize) -> Result<usize, DbError> {
-        let Some(found) = self.find(key) else {
+        let Some(mut found) = self.find(key) else {
             if bytes.len() > max_bytes {
                 return Err(DbError::TooLong);
             }
@@ -230,6 +238,9 @@ impl Db<'_> {
         let mut digits = [0; 20];
         let old = match value {
             Value::Blob(id) => {
+                if self.is_viewed() {
+                    found.handle = self.own(key.hash, found)?;
+                }
                 self.shard.slab.blob_append(id, bytes)?;
                 self.touch(found);
                 return Ok(len);
@@ -255,6 +266,7 @@ impl Db<'_> {
         let Some(found) = self.find(key) else { return };
         let mut header = self.item(found.handle).header();
         header.flags |= item::flag::MODIFIED;
+        // In place also if a snapshot sees the item: this is none of what it shows.
         // SAFETY: the header of this live item, with that flag.
         unsafe { item::overwrite_header(&mut self.shard.slab, found.handle, header) };
     }
@@ -286,8 +298,12 @@ impl Db<'_> {
     pub fn set_range(&mut self, key: Key<'_>, offset: usize, bytes: &[u8]) -> Result<usize, DbError> {
         let found = self.find(key);
         let value = found.map(|found| self.string_of(found)).transpose()?;
-        if let Some(Value::Blob(id)) = value {
+        if let (Some(mut found), Some(Value::Blob(id))) = (found, value) {
+            if self.is_viewed() {
+                found.handle = self.own(key.hash, found)?;
+            }
             self.shard.slab.blob_write(id, offset, bytes)?;
+            self.touch(found);
             return Ok(self.shard.slab.blob_len(id));
         }
         let mut whole = value.map_or(Vec::new(), |value| self.copy_value(&value));

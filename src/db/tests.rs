@@ -113,6 +113,10 @@ enum Step {
     Random(usize, u64),
     Flush(usize),
     FlushAll,
+    OpenSnapshot(usize),
+    /// So many steps of a snapshot.
+    Pull(usize, u32),
+    CloseSnapshot(usize),
     Wait(u64),
     Background(u32, bool),
     Settle,
@@ -181,6 +185,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..DATABASES, any::<u64>()).prop_map(|(d, seed)| Step::Random(d, seed)),
         1 => (0..DATABASES).prop_map(Step::Flush),
         1 => Just(Step::FlushAll),
+        3 => (0..DATABASES).prop_map(Step::OpenSnapshot),
+        6 => (any::<usize>(), prop_oneof![1..9u32, 1..300u32]).prop_map(|(i, n)| Step::Pull(i, n)),
+        1 => any::<usize>().prop_map(Step::CloseSnapshot),
         4 => prop_oneof![0..20u64, 20..5000u64, Just(3_600_000), Just(30 * 86_400_000), Just(1 << 37)].prop_map(Step::Wait),
         4 => (1..20u32, any::<bool>()).prop_map(|(units, sweep)| Step::Background(units, sweep)),
         1 => Just(Step::Settle),
@@ -195,6 +202,13 @@ struct Entry {
     used_ms: u64,
 }
 
+/// A snapshot, and what it has still to show.
+struct Opened {
+    snapshot: Snapshot,
+    opened_ms: u64,
+    left: BTreeMap<Vec<u8>, Entry>,
+}
+
 /// A shard and what it should hold. The map knows the keys that are alive; one that has expired may still be in the shard, so lengths
 /// are checked by what was ever created and what became of it.
 struct World {
@@ -206,9 +220,15 @@ struct World {
     hits: u64,
     misses: u64,
     held: Vec<(BlobRef, Vec<u8>)>,
+    snapshots: Vec<Opened>,
+    /// Snapshots that were read to the end, and that there was no memory for.
+    shown: u64,
+    lost: u64,
     seeds: u64,
     /// Operations that found no memory.
     refused: u64,
+    /// Longest value.
+    max_bytes: usize,
 }
 
 impl World {
@@ -222,8 +242,12 @@ impl World {
             hits: 0,
             misses: 0,
             held: Vec::new(),
+            snapshots: Vec::new(),
+            shown: 0,
+            lost: 0,
             seeds: 1000,
             refused: 0,
+            max_bytes: MAX_BYTES,
         }
     }
 
@@ -303,16 +327,57 @@ impl World {
         // What was begun and given up may be waiting for the background.
         while self.shard.slab.drain_frees(usize::MAX) {}
         let used = self.shard.used_bytes();
+        // With a snapshot open an item may have become the command's own before.
+        let slack = if self.snapshots.is_empty() { slack } else { u64::MAX / 2 };
         assert!(used <= used_before + 64 + slack, "{used_before} bytes in use, {used} after a refusal");
     }
 
-    fn bytes_of(&self, value: Value<'_>) -> Vec<u8> {
-        let slab = self.shard.slab();
-        match value {
-            Value::Raw(bytes) => bytes.to_vec(),
-            Value::Int(i) => number(i),
-            Value::Blob(id) => (0..slab.blob_segments(id)).flat_map(|i| slab.blob_segment(id, i).to_vec()).collect(),
+    fn open_snapshot(&mut self, d: usize) {
+        if self.snapshots.len() < 4 {
+            let used = self.shard.used_bytes();
+            let snapshot = self.shard.open_snapshot(d);
+            assert_eq!(self.shard.used_bytes(), used);
+            self.snapshots.push(Opened { snapshot, opened_ms: self.now_ms, left: self.model[d].clone() });
         }
+    }
+
+    /// Each key that was alive comes once, with the value and deadline it had.
+    fn pull(&mut self, index: usize, steps: u32) {
+        for _ in 0..steps {
+            let Opened { snapshot, opened_ms, left } = &mut self.snapshots[index];
+            let more = self.shard.snapshot_next(snapshot, |slab, item| {
+                if item.deadline_ms() <= *opened_ms {
+                    return;
+                }
+                let mut name = Vec::new();
+                item.append_key(slab, &mut name);
+                let want = left.remove(&name).expect("a key is shown twice, or was not there");
+                assert_eq!(item.expiry().map(|e| e.deadline_ms), want.deadline_ms);
+                assert!(bytes_in(slab, item.value()) == want.value, "a value has changed under a snapshot");
+            });
+            match more {
+                Ok(true) => {}
+                Ok(false) => {
+                    assert!(left.is_empty(), "{} keys are missing", left.len());
+                    self.shown += 1;
+                    return self.close_snapshot(index);
+                }
+                Err(_) => {
+                    self.lost += 1;
+                    return self.close_snapshot(index);
+                }
+            }
+        }
+    }
+
+    fn close_snapshot(&mut self, index: usize) {
+        let Opened { snapshot, .. } = self.snapshots.swap_remove(index);
+        assert!(self.shard.snapshot_bytes(&snapshot) as u64 <= self.shard.used_bytes() + self.shard.heap_bytes());
+        self.shard.close_snapshot(snapshot);
+    }
+
+    fn bytes_of(&self, value: Value<'_>) -> Vec<u8> {
+        bytes_in(self.shard.slab(), value)
     }
 
     fn read(&mut self, d: usize, key: &[u8], counted: bool) -> Option<Vec<u8>> {
@@ -440,6 +505,10 @@ impl World {
                 self.deleted += len as u64;
                 self.model.iter_mut().for_each(BTreeMap::clear);
             }
+            Step::OpenSnapshot(d) => self.open_snapshot(d),
+            Step::Pull(i, steps) if !self.snapshots.is_empty() => self.pull(i % self.snapshots.len(), steps),
+            Step::CloseSnapshot(i) if !self.snapshots.is_empty() => self.close_snapshot(i % self.snapshots.len()),
+            Step::Pull(..) | Step::CloseSnapshot(_) => {}
             Step::Wait(ms) => self.advance(ms),
             Step::Background(units, sweep) => {
                 let mut left = units;
@@ -522,13 +591,14 @@ impl World {
         let mut value = old.as_ref().map_or(Vec::new(), |e| e.value.clone());
         value.extend_from_slice(&tail);
         let placed = self.key(d, key);
-        match self.db(d).append(placed, &tail, MAX_BYTES) {
+        let max_bytes = self.max_bytes;
+        match self.db(d).append(placed, &tail, max_bytes) {
             Ok(len) => {
                 assert_eq!(len, value.len());
                 self.created += u64::from(old.is_none());
                 self.put(d, key.to_vec(), value, old.and_then(|e| e.deadline_ms));
             }
-            Err(DbError::TooLong) => assert!(value.len() > MAX_BYTES),
+            Err(DbError::TooLong) => assert!(value.len() > max_bytes),
             Err(e) => self.failed(e, used, 256 << 10),
         }
     }
@@ -593,7 +663,7 @@ impl World {
                 let placed = self.key(d, key);
                 let mut db = self.db(d);
                 let n = db.read_part(placed, offset, &mut part).unwrap();
-                let snapshot = db.snapshot(placed).unwrap().expect("it is there");
+                let snapshot = db.string_snapshot(placed).unwrap().expect("it is there");
                 let want = &self.model[d][key].value;
                 assert!(part[..n] == want[offset..want.len().min(offset + part.len())]);
                 assert!(
@@ -783,6 +853,10 @@ impl World {
 
     /// Everything is as it should be; then all of it goes, and nothing stays behind.
     fn finish(mut self) {
+        // Those that are left are read to the end, the oldest last.
+        while let Some(last) = self.snapshots.len().checked_sub(1) {
+            self.pull(last, u32::MAX);
+        }
         self.settle();
         self.check();
         for d in 0..DATABASES {
@@ -802,6 +876,14 @@ impl World {
         assert_eq!(slab.blob_stats().blobs, 0, "blobs nobody owns");
         assert_eq!(live_items(slab), 0, "items that no table names");
         assert_eq!((slab.used_bytes(), self.shard.overhead_bytes()), (0, 0));
+    }
+}
+
+fn bytes_in(slab: &Slab, value: Value<'_>) -> Vec<u8> {
+    match value {
+        Value::Raw(bytes) => bytes.to_vec(),
+        Value::Int(i) => number(i),
+        Value::Blob(id) => (0..slab.blob_segments(id)).flat_map(|i| slab.blob_segment(id, i).to_vec()).collect(),
     }
 }
 
@@ -1056,4 +1138,102 @@ fn a_clock_that_is_set_back_expires_nothing_early_and_nothing_late() {
     world.now_ms = START_MS + 1000 + wheel::TICK_MS;
     world.work_off();
     assert_eq!(world.db(0).len(), 0);
+}
+
+/// Whatever is done to a value with holes, to the key and to the whole database: what a snapshot shows of it stays.
+#[test]
+fn a_snapshot_of_a_value_with_holes() {
+    const HOLE: usize = 7 * dolmen_slab::SEGMENT_BYTES;
+    const MAX: u32 = 1000;
+    type Write = fn(&mut World);
+    let writes: [(&str, Write); 14] = [
+        ("append", |w| w.append(0, b"k", 100)),
+        ("append much", |w| w.append(0, b"k", 600_000)),
+        ("edit a hole", |w| w.edit(0, b"k", HOLE / 2, 1)),
+        ("edit the head", |w| w.edit(0, b"k", 2, 1)),
+        ("grow", |w| w.edit(0, b"k", 2 * HOLE, 1)),
+        ("put into a hole", |w| w.put_part(0, b"k", HOLE / 3, 300_000, false)),
+        ("put aside", |w| w.put_part(0, b"k", HOLE / 3, 300_000, true)),
+        ("put over the end", |w| w.put_part(0, b"k", HOLE - 5, 300_000, true)),
+        ("overwrite", |w| w.set(0, b"k", &Content::Short(3), When::Keep)),
+        ("deadline", |w| w.set_deadline(0, b"k", Some(START_MS + 5000))),
+        ("rename", |w| w.rename(0, b"k", b"l")),
+        ("move", |w| w.move_to(0, 1, b"k")),
+        ("swap", |w| w.step(&Step::Swap(0, 1))),
+        ("flush", |w| w.step(&Step::Flush(0))),
+    ];
+    for (i, (one, first)) in writes.iter().enumerate() {
+        // Each with a third of the others.
+        for (other, second) in writes.iter().skip(i % 3).step_by(3) {
+            let mut world = World::new(ROOMY);
+            world.max_bytes = 64 << 20;
+            world.set(0, b"k", &Content::Long(20_000), When::None);
+            world.edit(0, b"k", HOLE - 1, 1);
+            let used = world.shard.used_bytes();
+            assert!(used < 1 << 20, "{used} bytes for a hole");
+            world.open_snapshot(0);
+            first(&mut world);
+            world.open_snapshot(1);
+            world.open_snapshot(0);
+            second(&mut world);
+            world.work_off();
+            world.check();
+            while !world.snapshots.is_empty() {
+                world.pull(0, MAX);
+            }
+            assert_eq!((world.shown, world.lost), (3, 0), "{one}, {other}");
+            world.finish();
+        }
+    }
+}
+
+/// A snapshot of many keys shows them all as they were, while every one of them is written to, deleted or flushed away; and what it keeps
+/// is in proportion to what changed ahead of it.
+#[test]
+fn a_snapshot_of_many_keys_is_of_one_instant() {
+    const MANY: u32 = 30_000;
+    for flush in [false, true] {
+        let mut world = World::new(ROOMY);
+        let name = |i: u32| format!("many:{i:011}").into_bytes();
+        for i in 0..MANY {
+            let when = if i % 3 == 0 { When::In(1_000_000 + i64::from(i)) } else { When::None };
+            world.set(0, &name(i), &Content::Short(i as usize % 40), when);
+        }
+        world.work_off();
+        let used = world.shard.used_bytes();
+        world.open_snapshot(0);
+        world.set(0, &name(7), &Content::Short(12), When::None);
+        let one = world.shard.snapshot_bytes(&world.snapshots[0].snapshot);
+        assert!((1000..6000).contains(&one), "{one} bytes for one key");
+        let mut rng = Rng::seeded(3);
+        for i in 0..MANY {
+            match i % 12 {
+                0 => world.remove(0, &name(i)),
+                1 => world.append(0, &name(i), 10),
+                2 => world.set_deadline(0, &name(i), Some(START_MS + 500)),
+                3 => world.put_part(0, &name(i), 3, 20, i % 24 == 3),
+                4 => world.edit(0, &name(i), 1, 2),
+                5 => world.rename(0, &name(i), &name(i + 1)),
+                6 => world.rename(0, &name(i), b"elsewhere"),
+                7 => world.move_to(0, 1, &name(i)),
+                _ => world.set(0, &name(i), &Content::Short(usize::try_from(rng.below(60)).unwrap()), When::Keep),
+            }
+            if i % 100 == 0 && !world.snapshots.is_empty() {
+                world.pull(0, 20);
+                world.shard.background(world.now_ms, true, || false);
+            }
+            if flush && i == MANY / 2 {
+                world.step(&Step::Flush(0));
+            }
+        }
+        world.advance(600);
+        let kept = world.shard.used_bytes();
+        assert!(flush || kept < 2 * used + (1 << 20), "{kept} bytes in use, {used} before");
+        while !world.snapshots.is_empty() {
+            world.pull(0, 100);
+            world.shard.background(world.now_ms, true, || false);
+        }
+        assert_eq!((world.shown, world.lost), (1, 0));
+        world.finish();
+    }
 }

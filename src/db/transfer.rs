@@ -6,7 +6,7 @@
 #![allow(unsafe_code)]
 
 use super::item::{self, Expiry, Key, NewKey, NewValue, Value};
-use super::view::{Db, Deadline, Found, free_item};
+use super::view::{Db, Deadline, Found, part_with};
 use super::{DbError, ItemHash, Shard, item_at};
 use crate::table::Site;
 use dolmen_slab::{BlobId, BlobRef, Kind};
@@ -40,7 +40,7 @@ pub enum Moved {
 }
 
 impl Shard {
-    /// What was in one database is in the other, and the reverse.
+    /// What was in one database is in the other, and the reverse. Snapshots go with the tables that they were opened on.
     pub fn swap(&mut self, a: usize, b: usize) {
         if a == b {
             return;
@@ -86,10 +86,14 @@ impl Db<'_> {
     pub fn rename(&mut self, from: Key<'_>, to: Key<'_>) -> Result<bool, DbError> {
         // Looking a key up may delete it, which moves others: the second look changes nothing any more.
         self.find(to);
-        let Some(source) = self.find(from) else { return Ok(false) };
+        let Some(mut source) = self.find(from) else { return Ok(false) };
         if from.bytes == to.bytes {
             self.touch(source);
             return Ok(true);
+        }
+        if self.is_viewed() {
+            // The value goes over to another item.
+            source.handle = self.own(from.hash, source)?;
         }
         let target = self.find(to);
         let new_key = if to.bytes.len() > item::KEY_INLINE_MAX {
@@ -109,7 +113,7 @@ impl Db<'_> {
         let h = database.table.remove(slab, from.hash, source.slot);
         let header = item_at(slab, h).header();
         database.expires -= u64::from(header.flags & item::flag::EXPIRY != 0);
-        // SAFETY: the table has just given this item up; the value belongs to its new item.
+        // SAFETY: the table has just given this item up, and no view sees it (`own`); the value belongs to its new item.
         unsafe {
             item::release_key_blob(slab, h);
             slab.free(h, header.item_bytes());
@@ -141,9 +145,9 @@ impl Db<'_> {
         unsafe { item::copy_value_with_key(slab, source.handle, h, tick, new_key, expiry) };
         match target {
             Some(target) => {
-                database.table.replace(target.slot, h);
+                database.table.replace_seen(slab, to.hash, target.slot, h);
                 database.expires -= u64::from(item_at(slab, target.handle).has_expiry());
-                free_item(slab, target.handle);
+                part_with(&mut database.table, slab, to.hash, target.handle);
             }
             None => {
                 if let Err(e) = database.table.insert(slab, &ItemHash { seed: *seed }, to.hash, h) {
@@ -163,8 +167,12 @@ impl Db<'_> {
     /// [`DbError::OutOfMemory`]; nothing has changed then.
     pub fn move_to(&mut self, key: Key<'_>, database: usize) -> Result<Moved, DbError> {
         debug_assert_ne!(database, self.index);
-        let Some(found) = self.find(key) else { return Ok(Moved::Missing) };
+        let Some(mut found) = self.find(key) else { return Ok(Moved::Missing) };
         self.touch(found);
+        if self.is_viewed() {
+            // What a view of the one table sees must not be another table's.
+            found.handle = self.own(key.hash, found)?;
+        }
         let (h, deadline_ms) = (found.handle, self.item(found.handle).expiry().map(|e| e.deadline_ms));
         // The site is one of this database's table.
         let there = Key { site: Site::NONE, ..key };

@@ -180,10 +180,10 @@ impl<'a> Db<'a> {
         if item_at(slab, h).has_expiry() {
             database.expires -= 1;
         }
-        free_item(slab, h);
+        part_with(&mut database.table, slab, hash, h);
     }
 
-    /// Puts a new chunk in the place of an item and frees the old chunk, but not the blobs, which the new item took over.
+    /// Puts a new chunk in the place of an item and frees the old chunk, but not the blobs, which the new item took over. The item is `own`.
     pub(super) fn move_found(&mut self, found: Found, to: Handle) -> Found {
         let Shard { slab, databases, .. } = &mut *self.shard;
         let bytes = item_at(slab, found.handle).header().item_bytes();
@@ -281,9 +281,12 @@ impl<'a> Db<'a> {
     pub(super) fn set_deadline_found(
         &mut self,
         hash: u64,
-        found: Found,
+        mut found: Found,
         deadline_ms: Option<u64>,
     ) -> Result<(), DbError> {
+        if self.is_viewed() {
+            found.handle = self.own(hash, found)?;
+        }
         let header = self.item(found.handle).header();
         let old = self.item(found.handle).expiry();
         if old.is_none() && deadline_ms.is_none() {
@@ -487,6 +490,13 @@ impl<'a> Db<'a> {
 #[inline(never)]
 fn find_anew(table: &Table, slab: &Slab, key: Key<'_>) -> Option<Slot> {
     table.find(slab, key.hash, |h| item_at(slab, h).is_key(slab, key))
+}
+
+/// Frees an item that was just taken out of a table, or leaves it to the views that see it.
+pub(super) fn part_with(table: &mut Table, slab: &mut Slab, hash: u64, h: Handle) {
+    if !table.defer(slab, hash, h, || item_at(slab, h).held_bytes(slab)) {
+        free_item(slab, h);
+    }
 }
 
 /// Frees an item that no table names any more.

@@ -164,9 +164,14 @@ impl Directory {
     }
 
     pub(super) fn free_segment(&mut self, slab: &mut Slab, segment: Segment) {
+        self.part_with(segment);
+        segment.free(slab);
+    }
+
+    /// A segment that is the directory's no more, but a view's.
+    pub(super) fn part_with(&mut self, segment: Segment) {
         self.bytes -= segment.bytes();
         self.epoch += 1;
-        segment.free(slab);
     }
 
     fn alloc_page(&mut self, slab: &mut Slab, depth: u32, bits: u32, fill: Segment) -> Result<PageRef, AllocError> {

@@ -27,7 +27,14 @@ impl Table {
     ///
     /// From the first call on the table is empty to all other calls, and may be filled anew; what is still to be freed is counted by
     /// `draining`, and no longer by `len` and `table_bytes`.
+    ///
+    /// # Panics
+    /// When views are open: what they see is not to be freed.
     pub fn drain(&mut self, slab: &mut Slab, budget_entries: usize, mut free: impl FnMut(&mut Slab, Handle)) -> bool {
+        assert!(!self.is_viewed(), "drained under an open view");
+        if self.release_views(slab, budget_entries, &mut free) {
+            return true;
+        }
         let mut left = budget_entries;
         loop {
             let Some(doomed) = &mut self.doomed else {

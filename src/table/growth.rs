@@ -176,6 +176,11 @@ impl Table {
         }
     }
 
+    /// Looks at all segments again.
+    pub(super) fn ask_for_sweep(&mut self) {
+        self.queue.sweep_due = true;
+    }
+
     /// The part of an insert that is not the common case: the segment is due for growth, or there is none yet.
     #[inline(never)]
     pub(super) fn insert_slow(
@@ -198,6 +203,9 @@ impl Table {
                     Err(error) if segment.count == segment.slots() => return Err(error),
                     Err(_) => {}
                 }
+            }
+            if self.views.is_some() {
+                self.keep(slab, segment, prefix);
             }
             let slot = segment.put(slab, prefix, handle, 0);
             place.page.count_up(slab, place.first);
@@ -249,7 +257,7 @@ impl Table {
         fill(slab, &mut new, moving.iter().copied());
         debug_assert!(new.count == old.count);
         self.directory.set(slab, prefix, new);
-        self.directory.free_segment(slab, old);
+        self.discard(slab, old, prefix);
         self.buckets_max = self.buckets_max.max(buckets);
         Ok(())
     }
@@ -283,7 +291,7 @@ impl Table {
         debug_assert!(low_part.count + high_part.count == old.count);
         self.directory.set(slab, prefix & !bit, low_part);
         self.directory.set(slab, prefix | bit, high_part);
-        self.directory.free_segment(slab, old);
+        self.discard(slab, old, prefix);
         self.buckets_max = self.buckets_max.max(buckets[0]).max(buckets[1]);
         Ok(())
     }
@@ -312,9 +320,9 @@ impl Table {
         fill(slab, &mut new, moving.iter().copied());
         debug_assert!(new.count == count);
         self.directory.set(slab, prefix, new);
-        for part in parts {
-            self.directory.free_segment(slab, part);
-        }
+        let bit = 1 << (32 - depth);
+        self.discard(slab, parts[0], prefix);
+        self.discard(slab, parts[1], prefix ^ bit);
         self.directory.compact(slab, prefix, depth);
         self.buckets_max = self.buckets_max.max(buckets);
         true
@@ -333,7 +341,7 @@ impl Table {
             let _ = self.grow(slab, entries, prefix, Place { segment, ..place });
             return Tended::Worked;
         }
-        if self.len == 0 && segment.depth == 0 {
+        if self.len == 0 && segment.depth == 0 && self.views.is_none() {
             self.directory.abandon(slab);
             self.buckets_max = 0;
             return Tended::Worked;
@@ -353,10 +361,10 @@ impl Table {
         Tended::Idle
     }
 
-    /// Does `maintain` have something to do?
+    /// Does `maintain` or `release_views` have something to do?
     #[inline]
     pub fn has_work(&self) -> bool {
-        !self.queue.is_idle()
+        !self.queue.is_idle() || self.has_retired()
     }
 
     /// Rewrites up to `budget_segments` segments that are due; true if more work waits. To be called between batches, off the requests.

@@ -24,8 +24,8 @@
 //! leading bits are all the same (the bits that chose a shard) should be shifted out by the caller, else they cost depth.
 //!
 //! # Files
-//! `group` compares tags; `raw` is the unsafe core; `directory` finds and owns segments; `growth` rewrites them; `scan` walks and picks; `drain`
-//! tears down; `verify` checks all of it in tests.
+//! `group` compares tags; `raw` is the unsafe core; `directory` finds and owns segments; `growth` rewrites them; `scan` walks and picks; `view`
+//! keeps what was there at one instant; `drain` tears down; `verify` checks all of it in tests.
 
 mod directory;
 mod drain;
@@ -39,6 +39,9 @@ mod site;
 mod tests;
 #[cfg(any(test, debug_assertions))]
 mod verify;
+mod view;
+#[cfg(test)]
+mod view_tests;
 
 use directory::Directory;
 use dolmen_slab::{AllocError, Handle, Slab};
@@ -48,6 +51,7 @@ pub use peek::Mirror;
 pub use raw::{Home, Slot};
 use raw::{tag_of, top};
 pub use site::Site;
+pub use view::{View, ViewLost};
 
 /// What a table must know of the entries its handles point to.
 pub trait Entries {
@@ -69,6 +73,8 @@ pub struct Table {
     stamp: u32,
     /// What `drain` has not freed yet.
     doomed: Option<Box<Doomed>>,
+    /// Open views, and what is to be freed of them; looked at by every change.
+    views: Option<Box<view::Views>>,
 }
 
 impl Table {
@@ -83,6 +89,7 @@ impl Table {
             #[cfg(debug_assertions)]
             stamp: 0,
             doomed: None,
+            views: None,
         }
     }
 
@@ -98,13 +105,13 @@ impl Table {
 
     /// Bytes of segments, pages and root. The root is on the heap (8 bytes for some 400,000 entries), all else in the slab.
     pub fn table_bytes(&self) -> usize {
-        self.directory.bytes()
+        self.directory.bytes() + self.kept_bytes()
     }
 
     /// The part of `table_bytes` that does not lie in the slab.
     #[must_use]
     pub fn heap_bytes(&self) -> usize {
-        self.directory.heap_bytes()
+        self.directory.heap_bytes() + self.views_heap_bytes()
     }
 
     /// Fetches the line that `find` will look at first.
@@ -154,7 +161,7 @@ impl Table {
         slot.handle()
     }
 
-    /// Puts another handle in place of an entry's, for the same hash.
+    /// Puts another handle in place of an entry's, for the same hash. No view may see the entry ([`Table::is_seen`]).
     #[inline]
     pub fn replace(&mut self, slot: Slot, h: Handle) {
         slot.check(self.stamp());
@@ -184,6 +191,7 @@ impl Table {
         self.restamp();
         if let Some(place) = self.directory.locate(slab, prefix)
             && place.segment.count + 1 < soft_limit(place.segment.buckets())
+            && self.views.is_none()
         {
             let slot = place.segment.put(slab, prefix, h, 0);
             place.page.count_up(slab, place.first);
@@ -201,6 +209,9 @@ impl Table {
         let prefix = top(hash);
         let Some(place) = self.directory.locate(slab, prefix) else { unreachable!("a slot of an empty table") };
         let segment = place.segment;
+        if self.views.is_some() {
+            self.keep(slab, segment, prefix);
+        }
         let handle = segment.take(slab, prefix, slot);
         place.page.count_down(slab, place.first);
         self.len -= 1;

@@ -2,8 +2,8 @@
 //! grow, split or merge is `growth`'s; which page holds what is `directory`'s).
 //!
 //! # Invariants (why the functions here are safe to call from the rest of this module)
-//! - A `Segment` or `PageRef` is made only by `Segment::alloc` / `PageRef::alloc` and by copying; it names a live chunk of the slab that
-//!   the owner passes with every call, until `free`. The owner (`Directory`) forgets every copy when it frees.
+//! - A `Segment` or `PageRef` is made only by `Segment::alloc`, `Segment::copy` and `PageRef::alloc`, and by copying the word; it names a live chunk of the slab that
+//!   the owner passes with every call, until `free`. The owner (`Directory`, `Views`) forgets every copy when it frees.
 //! - A segment's chunk is `buckets` initialised `Bucket`s, 64-byte aligned (the slab aligns classes that are multiples of 64). A page's
 //!   chunk is `1 << bits` initialised words, 8-byte aligned.
 //! - Nobody else reads or writes that memory, except for prefetches. References into it never outlive one function here or the
@@ -291,6 +291,14 @@ impl Segment {
         // SAFETY: the chunk is `bytes` long and ours alone; all-zero bytes are empty buckets.
         unsafe { base.write_bytes(0, bytes) };
         Ok(Segment { handle, count: 0, buckets, depth, queued: false })
+    }
+
+    /// The same entries in a chunk of their own.
+    pub(super) fn copy(self, slab: &mut Slab) -> Result<Segment, AllocError> {
+        let handle = slab.alloc(self.bytes(), Kind::Interior)?;
+        // SAFETY: both chunks are at least `bytes` long, and the new one is ours alone.
+        unsafe { slab.ptr(self.handle).copy_to_nonoverlapping(slab.ptr(handle), self.bytes()) };
+        Ok(Segment { handle, ..self })
     }
 
     pub(super) fn free(self, slab: &mut Slab) {

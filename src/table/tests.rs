@@ -27,7 +27,7 @@ fn slab() -> Slab {
     Slab::new(Config { reserve_bytes: 1 << 30, ..Config::default() }).unwrap()
 }
 
-fn mix(seed: u64) -> u64 {
+pub(super) fn mix(seed: u64) -> u64 {
     let mixed = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let mixed = (mixed ^ mixed >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93);
     mixed ^ mixed >> 32
@@ -127,7 +127,7 @@ impl Pair {
 
 /// How hashes are made of random words: from well spread to as bad as it gets.
 #[derive(Clone, Copy, Debug)]
-enum Shape {
+pub(super) enum Shape {
     Spread,
     /// All equal.
     Constant,
@@ -142,7 +142,7 @@ enum Shape {
 }
 
 impl Shape {
-    fn hash(self, n: u64) -> u64 {
+    pub(super) fn hash(self, n: u64) -> u64 {
         let spread = mix(n);
         match self {
             Shape::Spread => spread,
@@ -179,7 +179,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-fn shape() -> impl Strategy<Value = Shape> {
+pub(super) fn shape() -> impl Strategy<Value = Shape> {
     prop_oneof![
         4 => Just(Shape::Spread),
         1 => Just(Shape::Constant),

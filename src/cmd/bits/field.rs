@@ -5,7 +5,7 @@ use crate::base::int;
 use crate::cmd::ctx::{Args, Budget, Ctx, Failure, Outcome, Task};
 use crate::cmd::event::Event;
 use crate::cmd::options::parse_int;
-use crate::db::bits::{Snapshot, blob_piece};
+use crate::db::bits::{StringSnapshot, blob_piece};
 use crate::db::hold::Mode;
 use crate::db::item::DEADLINE_MAX_MS;
 use crate::db::{Db, Key, Value};
@@ -170,7 +170,7 @@ impl Op {
 
 fn read(ctx: &mut Ctx<'_>, key: Key<'_>, ops: Vec<Op>) -> Outcome {
     if ops.len() > AT_ONCE {
-        return match ctx.db.snapshot(key) {
+        return match ctx.db.string_snapshot(key) {
             Ok(string) => {
                 ctx.reply.array(ops.len());
                 ctx.suspend(Box::new(Reads { string, ops, at: 0 }))
@@ -209,7 +209,7 @@ use Lying::{Large, Small};
 
 /// Very many GETs of a string as it was when they came.
 struct Reads {
-    string: Option<Snapshot>,
+    string: Option<StringSnapshot>,
     ops: Vec<Op>,
     at: usize,
 }
@@ -228,7 +228,7 @@ impl Task for Reads {
     }
 
     fn bytes(&self) -> usize {
-        let copied = if let Some(Snapshot::Small(bytes)) = &self.string { bytes.capacity() } else { 0 };
+        let copied = if let Some(StringSnapshot::Small(bytes)) = &self.string { bytes.capacity() } else { 0 };
         self.ops.capacity() * size_of::<Op>() + copied
     }
 }

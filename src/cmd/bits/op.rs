@@ -12,7 +12,7 @@
 use super::PIECE_BYTES;
 use crate::cmd::ctx::{Args, Budget, Ctx, FIRST_SLICE, Failure, Outcome, Task};
 use crate::cmd::event::Event;
-use crate::db::bits::{Snapshot, blob_piece};
+use crate::db::bits::{StringSnapshot, blob_piece};
 use crate::db::hold::Mode;
 use crate::db::view::Deadline;
 use crate::db::{Db, NewValue};
@@ -111,7 +111,7 @@ struct Gathered {
     operation: Operation,
     any: bool,
     /// The first source, for operations that set it apart.
-    first: Option<Snapshot>,
+    first: Option<StringSnapshot>,
     /// All others that were small, combined; then what stands for them.
     small: Fold,
     settled: Vec<Vec<u8>>,
@@ -127,16 +127,16 @@ impl Gathered {
     }
 
     fn add(&mut self, ctx: &mut Ctx<'_>, source: &[u8]) -> Result<(), Failure> {
-        let snapshot = ctx.db.snapshot(ctx.key(source))?;
-        self.len = self.len.max(snapshot.as_ref().map_or(0, Snapshot::len));
+        let snapshot = ctx.db.string_snapshot(ctx.key(source))?;
+        self.len = self.len.max(snapshot.as_ref().map_or(0, StringSnapshot::len));
         if !std::mem::replace(&mut self.any, true) && self.operation.sets_first_apart() {
             self.first = snapshot;
             return Ok(());
         }
         match snapshot {
             None => self.small.fold(&[]),
-            Some(Snapshot::Small(bytes)) => self.small.fold(&bytes),
-            Some(Snapshot::Large(blob)) => self.large.push(blob),
+            Some(StringSnapshot::Small(bytes)) => self.small.fold(&bytes),
+            Some(StringSnapshot::Large(blob)) => self.large.push(blob),
         }
         Ok(())
     }
