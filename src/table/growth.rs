@@ -39,7 +39,13 @@ const SWEEP_STEPS: usize = 32;
 /// Entries at which a segment is due for growth.
 #[inline(always)]
 pub(super) fn soft_limit(buckets: u32) -> u32 {
-    if buckets < SMALL_BUCKETS { buckets * SLOTS } else { (buckets * SLOTS * SOFT_LOAD) >> 8 }
+    if buckets < SMALL_BUCKETS { buckets * SLOTS } else { room_limit(buckets) }
+}
+
+/// Entries below which nothing is due, whatever the size: at most `soft_limit`, without its branch.
+#[inline(always)]
+pub(super) fn room_limit(buckets: u32) -> u32 {
+    (buckets * SLOTS * SOFT_LOAD) >> 8
 }
 
 /// Entries at which it grows at once, paid by the insert. Probes get long there.

@@ -46,7 +46,7 @@ mod view_tests;
 use directory::Directory;
 use dolmen_slab::{AllocError, Handle, Slab};
 use drain::Doomed;
-use growth::{Queue, low_limit, soft_limit};
+use growth::{Queue, low_limit, room_limit};
 pub use peek::Mirror;
 pub use raw::{Home, Slot};
 use raw::{tag_of, top};
@@ -190,7 +190,7 @@ impl Table {
         let prefix = top(hash);
         self.restamp();
         if let Some(place) = self.directory.locate(slab, prefix)
-            && place.segment.count + 1 < soft_limit(place.segment.buckets())
+            && place.segment.count + 1 < room_limit(place.segment.buckets())
             && self.views.is_none()
         {
             let slot = place.segment.put(slab, prefix, h, 0);
