@@ -335,7 +335,8 @@ impl BlobRef {
     }
 
     /// Bytes of memory that would be free if no reference had seen these contents: what the blob has overwritten since, or all that is left of a
-    /// blob that was released. Of what several versions share, this counts to the newest, and duplicates each count all. All references to one version say the same.
+    /// blob that was released. Of what several versions share, this counts to the newest, and duplicates each count all.
+    /// All references to one version say the same.
     pub fn held_bytes(&self) -> u64 {
         let body = self.shared.body(self.body);
         match body.link() {

@@ -202,7 +202,8 @@ impl Slab {
         usize::try_from(self.blobs.len(id)).expect("blobs are shorter than the address space")
     }
 
-    /// Bytes of memory that the blob holds, room for growth and index included, and what it shares with duplicates; a pinned one only those that the blob has not any more.
+    /// Bytes of memory that the blob holds, room for growth and index included, and what it shares with duplicates; a pinned one only
+    /// those that the blob has not any more.
     pub fn blob_bytes(&self, id: BlobId) -> u64 {
         self.blobs.held_bytes(id)
     }

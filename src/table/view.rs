@@ -16,7 +16,8 @@
 //!
 //! # What the owner of the entries must do
 //! With no view open, each of these is one predicted branch on a field of the table, and does nothing.
-//! - Before an entry is changed in place: [`Table::is_seen`]; if so, put a copy in its place ([`Table::replace_seen`]) and change that. Likewise before [`Table::replace`].
+//! - Before an entry is changed in place: [`Table::is_seen`]; if so, put a copy in its place ([`Table::replace_seen`]) and
+//!   change that. Likewise before [`Table::replace`].
 //! - After an entry was removed or replaced: [`Table::defer`] instead of freeing it; `false` says that it is to be freed at once.
 //! - In the background: [`Table::release_views`].
 //!
