@@ -10,6 +10,7 @@
 //! With one worker there is neither.
 
 use super::client::Clients;
+use super::control::Pause;
 use super::ctx::{Asks, Budget, Ctx, FIRST_SLICE, Outcome, Stats, Task};
 use crate::base::clock::Clock;
 use crate::base::sync::mailbox::{Receiver, Sender, mailbox};
@@ -23,6 +24,7 @@ pub struct Local<'a> {
     pub config: &'a mut Config,
     pub stats: &'a mut Stats,
     pub asks: &'a mut Asks,
+    pub pause: &'a mut Pause,
     pub clock: &'a Clock,
 }
 

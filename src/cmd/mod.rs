@@ -3,6 +3,7 @@
 pub mod bits;
 pub mod client;
 pub mod connection;
+pub mod control;
 pub mod ctx;
 pub mod dump;
 pub mod event;

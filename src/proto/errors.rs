@@ -73,6 +73,12 @@ pub const NOT_AN_INT: &str = "ERR value is out of range, value must between -214
 pub const NO_SHUTDOWN: &str = "ERR No shutdown in progress.";
 pub const SHUTDOWN_FAILED: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
 pub const NO_SUCH_CLIENT: &str = "ERR No such client";
+/// CLIENT KILL.
+pub const CLIENT_ID_POSITIVE: &str = "ERR client-id should be greater than 0";
+pub const MAXAGE_NOT_AN_INTEGER: &str = "ERR maxage is not an integer or out of range";
+pub const MAXAGE_POSITIVE: &str = "ERR maxage should be greater than 0";
+pub const PAUSE_MODE: &str = "ERR CLIENT PAUSE mode must be WRITE or ALL";
+pub const UNBLOCK_REASON: &str = "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR";
 pub const MAX_CLIENTS: &str = "ERR max number of clients reached";
 /// Said to a client that comes from another machine while anybody could come; clients know it by its prefix.
 pub const PROTECTED_MODE: &str = "DENIED Dolmen is running in protected mode because protected mode is enabled and no password is set \
@@ -85,6 +91,7 @@ pub const DISCARD_WITHOUT_MULTI: &str = "ERR DISCARD without MULTI";
 pub const NESTED_MULTI: &str = "ERR MULTI calls can not be nested";
 pub const WATCH_INSIDE_MULTI: &str = "ERR WATCH inside MULTI is not allowed";
 pub const TIMEOUT_NOT_A_FLOAT: &str = "ERR timeout is not a float or out of range";
+pub const TIMEOUT_NOT_AN_INTEGER: &str = "ERR timeout is not an integer or out of range";
 pub const TIMEOUT_NEGATIVE: &str = "ERR timeout is negative";
 
 /// Bytes of a command's name, and of its arguments together, that an error quotes.
@@ -158,6 +165,11 @@ pub fn unrecognized_option(option: &[u8]) -> Vec<u8> {
 /// CLIENT LIST TYPE of something else.
 pub fn unknown_client_type(name: &[u8]) -> Vec<u8> {
     [b"ERR Unknown client type '", head(name, name.len()), b"'"].concat()
+}
+
+/// CLIENT KILL USER of somebody else.
+pub fn no_such_user(name: &[u8]) -> Vec<u8> {
+    [b"ERR No such user '", head(name, name.len()), b"'"].concat()
 }
 
 pub(super) fn protocol(what: &[u8]) -> Vec<u8> {

@@ -99,10 +99,10 @@ impl<B: Backend, A: Access> Worker<B, A> {
         self.state.wake();
         self.run_suspended();
         self.state.publish();
+        self.close_asked();
         self.backend.flush(&mut self.state);
         let backend = &self.backend;
         self.state.flushed(|conn| backend.queued(conn));
-        self.close_asked();
         let sleep = self.state.engine.asks.sleep.take();
         self.state.background();
         self.state.end_turn(self.backend.memory_bytes(), self.backend.sent_bytes());
@@ -144,6 +144,7 @@ impl<B: Backend, A: Access> Worker<B, A> {
     }
 
     fn close_asked(&mut self) {
+        self.state.close_killed();
         for conn in std::mem::take(&mut self.state.to_close) {
             self.backend.close(conn, Flow::Abort);
         }

@@ -75,6 +75,8 @@ pub struct State<A = Alone> {
     pub(super) ready: VecDeque<ConnId>,
     /// Sessions that wait for names, in the order of their arrival.
     held: VecDeque<ConnId>,
+    /// The same for those that wait for the end of a pause.
+    paused: VecDeque<ConnId>,
     /// Sessions that were left with output in this turn, to be looked after when it was offered to the kernel.
     owing: Vec<ConnId>,
     /// Commands that go on though their clients have gone: half of them is not an option.
@@ -113,6 +115,7 @@ impl<A: Access> State<A> {
             arena: Bump::new(),
             ready: VecDeque::new(),
             held: VecDeque::new(),
+            paused: VecDeque::new(),
             owing: Vec::new(),
             orphans: VecDeque::new(),
             to_close: Vec::new(),
@@ -170,8 +173,19 @@ impl<A: Access> State<A> {
     #[inline]
     pub(super) fn publish(&mut self) {
         if A::SHARED {
-            self.engine.stats.clients = self.engine.clients.len() as u64;
+            self.engine.stats.clients = self.engine.clients.alive() as u64;
             self.engine.fleet.publish(&self.engine.stats);
+        }
+    }
+
+    /// Clients that commands have killed are to be closed.
+    pub(super) fn close_killed(&mut self) {
+        while let Some(id) = self.engine.asks.kill.pop() {
+            if let Some(index) = self.engine.clients.index_of(id)
+                && let Some(slot) = self.sessions.get(index)
+            {
+                self.to_close.push(ConnId { index, generation: slot.generation });
+            }
         }
     }
 
@@ -189,7 +203,8 @@ impl<A: Access> State<A> {
         let unix_ms = self.engine.clock.unix_ms();
         let due =
             self.engine.keyspace.next_due_ms().map(|due| Duration::from_millis(due.saturating_sub(unix_ms).max(1)));
-        due.map_or(cron, |due| due.min(cron))
+        let due = due.map_or(cron, |due| due.min(cron));
+        self.engine.pause.left(self.now_ns).map_or(due, |left| due.min(left))
     }
 
     /// A turn begins: reads the clock.
@@ -224,6 +239,7 @@ impl<A: Access> State<A> {
         match turn {
             Turn::Again => enqueue(&mut self.ready, slot, conn),
             Turn::Parked if slot.session.is_held() => enqueue(&mut self.held, slot, conn),
+            Turn::Parked if slot.session.is_paused() => enqueue(&mut self.paused, slot, conn),
             Turn::Parked | Turn::Flow(_) => {}
         }
         if !out.is_empty() {
@@ -244,7 +260,7 @@ impl<A: Access> State<A> {
     /// Sessions that wait for time, names or room.
     #[cfg(test)]
     pub(super) fn waiting_len(&self) -> usize {
-        self.ready.len() + self.held.len() + self.orphans.len()
+        self.ready.len() + self.held.len() + self.paused.len() + self.orphans.len()
     }
 
     #[cfg(test)]
@@ -278,9 +294,15 @@ impl<A: Access> State<A> {
         !self.orphans.is_empty()
     }
 
-    /// When nobody holds names any more, those who waited go on in the order of their arrival.
+    /// When nobody holds names any more, those who waited go on in the order of their arrival; likewise at the end of a pause.
     #[inline]
     pub fn release_held(&mut self) {
+        if self.engine.pause.is_on() {
+            self.engine.pause.look_at(self.engine.clock.mono_ns());
+        }
+        if !self.paused.is_empty() && !self.engine.pause.is_on() {
+            self.ready.append(&mut self.paused);
+        }
         if !self.held.is_empty() && !self.engine.keyspace.is_holding() {
             self.ready.append(&mut self.held);
         }
@@ -327,6 +349,9 @@ impl<A: Access> State<A> {
         let suspended = session.is_suspended();
         engine.stats.suspended_clients += u64::from(suspended);
         engine.stats.suspended_clients -= u64::from(std::mem::replace(&mut client.suspended, suspended));
+        let paused = session.is_paused();
+        engine.stats.paused_clients += u64::from(paused);
+        engine.stats.paused_clients -= u64::from(std::mem::replace(&mut client.paused, paused));
         let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let (query, output) = (clamp(session.bytes()), clamp(queued));
         let before = u64::from(client.query_bytes) + u64::from(client.out_bytes);
@@ -344,6 +369,8 @@ impl<A: Access> State<A> {
         let Some(slot) = self.sessions.get_mut(conn.index) else { return Flow::Abort };
         if slot.session.is_held() {
             enqueue(&mut self.held, slot, conn);
+        } else if slot.session.is_paused() {
+            enqueue(&mut self.paused, slot, conn);
         } else if slot.session.is_suspended() || slot.session.is_late() {
             enqueue(&mut self.ready, slot, conn);
         }
@@ -511,6 +538,7 @@ impl<A: Access> Handler for State<A> {
             let database = client.database;
             self.engine.stats.clients_bytes -= u64::from(client.query_bytes) + u64::from(client.out_bytes);
             self.engine.stats.suspended_clients -= u64::from(client.suspended);
+            self.engine.stats.paused_clients -= u64::from(client.paused);
             self.engine.clients.remove(conn.index);
             if let Some(task) = slot.session.close(&mut self.engine, database as usize) {
                 let bytes = task.bytes() as u64;

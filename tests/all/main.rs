@@ -19,6 +19,7 @@ mod bits;
 mod bug_reports;
 mod clients;
 mod connection;
+mod control;
 mod differential;
 mod dump;
 mod expiry;
