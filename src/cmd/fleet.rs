@@ -106,6 +106,13 @@ impl Fleet {
         total
     }
 
+    /// Something of what each worker has counted, in the order of the workers; `own` is this one's.
+    pub fn each<T>(&self, own: &Stats, of: impl Fn(&Stats) -> T) -> Vec<T> {
+        let Some(common) = &self.common else { return vec![of(own)] };
+        let look = |(worker, notice): (usize, &Notice)| if worker == self.me { of(own) } else { of(&notice.stats()) };
+        common.board.iter().enumerate().map(look).collect()
+    }
+
     /// Has each of the others do what `make` makes for it. Not waited for.
     pub fn tell_others(&self, mut make: impl FnMut() -> Errand) {
         if let Some(common) = &self.common {

@@ -8,6 +8,8 @@ use std::fmt::Write as _;
 /// What the sections tell of all shards and all workers.
 struct Figures {
     stats: Stats,
+    /// Separated by commas, in the order of the workers.
+    clients_per_worker: String,
     data: DataFigures,
     /// Of each database: keys, and those with a deadline.
     databases: Vec<(usize, u64)>,
@@ -51,7 +53,8 @@ impl Figures {
             }
         });
         ctx.stats.clients = ctx.clients.alive() as u64;
-        let mut figures = Figures { stats: ctx.fleet.total(ctx.stats), data, databases };
+        let clients_per_worker = ctx.fleet.each(ctx.stats, |stats| stats.clients.to_string()).join(",");
+        let mut figures = Figures { stats: ctx.fleet.total(ctx.stats), clients_per_worker, data, databases };
         // Otherwise only looked at from time to time; nobody shall see it fall.
         let used = figures.used_bytes();
         figures.stats.used_bytes_peak = figures.stats.used_bytes_peak.max(used);
@@ -143,6 +146,7 @@ fn server(ctx: &Ctx<'_>, _figures: &Figures, to: &mut String) {
 fn clients(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
     fields!(to,
         "connected_clients": figures.stats.clients,
+        "clients_per_worker": figures.clients_per_worker,
         "maxclients": ctx.config.maxclients,
         "client_recent_max_input_buffer": figures.stats.query_bytes_max.get(),
         "client_recent_max_output_buffer": figures.stats.out_bytes_max.get(),

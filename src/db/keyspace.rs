@@ -428,3 +428,6 @@ impl<L: ShardLock> Keyspace<L> {
         Key { bytes, hash: hash_key(self.seed, bytes), site: Site::NONE }
     }
 }
+
+#[cfg(test)]
+mod tests;

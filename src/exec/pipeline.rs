@@ -149,6 +149,12 @@ impl<A: Access> Engine<A> {
                 }
             } else if !row.subcommands.is_empty() {
                 request.row = self.commands.resolve(args);
+                let key_at = request.row.map_or(0, |subcommand| subcommand.first_key);
+                if let Some(key) = args.get(key_at).filter(|_| key_at > 0) {
+                    let key = locator.key_outlined(key);
+                    request.hash = key.hash;
+                    request.site = key.site;
+                }
             }
         }
         request

@@ -449,11 +449,11 @@ pub(super) fn inputs_of_several_clients_come_together<W: World>(rig: &mut Rig<W>
     let clients: Vec<(usize, ConnId)> = (0..24).map(|_| rig.client()).collect();
     let window = |client: usize, round: usize| match client % 8 {
         // The half of a frame; the other half comes in the next round.
-        0 if usize::is_multiple_of(round, 2) => frames(&[(ECHO, 100)])[..50].to_vec(),
+        0 if round.is_multiple_of(2) => frames(&[(ECHO, 100)])[..50].to_vec(),
         0 => frames(&[(ECHO, 100)])[50..].to_vec(),
         1 => frames(&[(PAUSE, 0), (ECHO, 20)]),
         2 => frames(&[(PIECES, 30_000), (ECHO, 5)]),
-        3 if usize::is_multiple_of(round, 2) => frames(&[(SINK, 300)])[..8].to_vec(),
+        3 if round.is_multiple_of(2) => frames(&[(SINK, 300)])[..8].to_vec(),
         3 => frames(&[(SINK, 300)])[8..].to_vec(),
         4 => frames(&[(ECHO, 3000)]),
         _ => frames(&[(ECHO, 10 + round), (BIG, 100)]),

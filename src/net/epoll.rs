@@ -386,7 +386,7 @@ impl Backend for Epoll {
                 return Ok(());
             }
             begun = true;
-            self.event(handler, self.events[i]);
+            self.event(handler, self.events[i], events > 1);
         }
         self.hand_over(handler);
         Ok(())

@@ -227,10 +227,14 @@ impl Session {
             }
             let start = at;
             let mut lot = Lot::of_window(arena, bytes.len() - at);
-            let parsed = parse::window(engine, Reader::of(engine.clients.get(me)), bytes, at, &mut lot);
+            let parsed = parse::window(engine, Reader::of(engine.clients.get(me)), bytes, at, 0, &mut lot);
             at = parsed.end;
             let mut batch = lot.batch();
             let end = engine.run(me, &mut batch, &parsed.share, out);
+            // The common case.
+            if matches!(end, End::All) && parsed.is_all() {
+                return Flow::Read;
+            }
             if let Some(flow) = self.after_run(engine, me, bytes, start, (parsed, end), &batch, out) {
                 return flow;
             }
@@ -238,7 +242,7 @@ impl Session {
     }
 
     /// What was parsed of a window from `start` on has run, as far as `end` says. `Some`: the window is not read on.
-    #[inline]
+    #[inline(never)]
     #[expect(
         clippy::too_many_arguments,
         reason = "what the window and its batch are; bundling them would only hide it"

@@ -91,6 +91,12 @@ pub struct Parsed {
 }
 
 impl Parsed {
+    /// There is no more in its window.
+    #[inline]
+    pub(super) fn is_all(&self) -> bool {
+        matches!(self.stop, Stop::WindowEmpty)
+    }
+
     /// A whole window of `bytes` bytes.
     #[must_use]
     pub fn all(share: Share, bytes: usize) -> Parsed {
@@ -106,18 +112,19 @@ pub(super) enum Stop {
     Error(ProtocolError),
 }
 
-/// Parses requests of a window from `from` on, until it is used up, a batch is full, or something else must happen first.
+/// Parses requests of a window from `from` on, until it is used up, a batch is full, or something else must happen first. `begin`: the place
+/// of the window's first request in the lot.
 #[inline(never)]
 pub(super) fn window<'a: 'b, 'b, A: Access>(
     engine: &Engine<A>,
     reader: Reader,
     bytes: &'b [u8],
     from: usize,
+    begin: usize,
     lot: &mut Lot<'a, 'b>,
 ) -> Parsed {
     let limits = reader.limits(engine);
     let locator = engine.keyspace.locator(reader.database as usize);
-    let begin = lot.requests.len();
     let mut end = from;
     let stop = unlike(engine, locator, &limits, bytes, &mut end, begin + BATCH_MAX, lot);
     Parsed { share: Share { requests: begin..lot.requests.len(), epoch: locator.epoch() }, end, stop }
@@ -132,13 +139,13 @@ pub(super) fn window_alike<'a: 'b, 'b, A: Access>(
     bytes: &'b [u8],
     lot: &mut Lot<'a, 'b>,
 ) -> Result<Share, Parsed> {
-    let Some((row, opening)) = &lot.habit else { return Err(window(engine, reader, bytes, 0, lot)) };
+    let (begin, first) = (lot.requests.len(), lot.args.len());
+    let Some((row, opening)) = &lot.habit else { return Err(window(engine, reader, bytes, 0, begin, lot)) };
     let (row, opening) = (*row, *opening);
     let limits = reader.limits(engine);
-    let (begin, first) = (lot.requests.len(), lot.args.len());
     let Some(Ok(resp::Parsed::Request { mut end })) = resp::parse_alike(bytes, 0, &opening, &limits, &mut lot.args)
     else {
-        return Err(window(engine, reader, bytes, 0, lot));
+        return Err(window(engine, reader, bytes, 0, begin, lot));
     };
     let locator = engine.keyspace.locator(reader.database as usize);
     let key = locator.key_outlined(lot.args[first + row.first_key]);
@@ -146,18 +153,17 @@ pub(super) fn window_alike<'a: 'b, 'b, A: Access>(
     if end < bytes.len() {
         end = alike(row, &opening, locator, &limits, bytes, end, BATCH_MAX - 1, lot);
         if end < bytes.len() {
-            let stop = unlike(engine, locator, &limits, bytes, &mut end, begin + BATCH_MAX, lot);
-            let share = Share { requests: begin..lot.requests.len(), epoch: locator.epoch() };
-            return Err(Parsed { share, end, stop });
+            return Err(window(engine, reader, bytes, end, begin, lot));
         }
     }
     Ok(Share { requests: begin..lot.requests.len(), epoch: locator.epoch() })
 }
 
-/// Parses requests of any kind, until the lot has `most`. `from` moves behind the last one.
+/// The loop of `window`: parses requests of any kind, until the lot has `most`. `from` moves behind the last one.
+#[inline(always)]
 fn unlike<'a: 'b, 'b, A: Access>(
     engine: &Engine<A>,
-    locator: A::Locator<'_>,
+    locator: impl Locate,
     limits: &Limits,
     bytes: &'b [u8],
     from: &mut usize,

@@ -31,3 +31,4 @@ mod server;
 mod strings;
 mod strings_conditions;
 mod strings_parts;
+mod workers;

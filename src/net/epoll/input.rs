@@ -10,8 +10,9 @@ use std::os::fd::AsFd;
 use std::time::Instant;
 
 impl Epoll {
+    /// `others`: more events came with this one.
     #[inline]
-    pub(super) fn event<H: Handler>(&mut self, handler: &mut H, event: EpollEvent) {
+    pub(super) fn event<H: Handler>(&mut self, handler: &mut H, event: EpollEvent, others: bool) {
         let id = ConnId::unpack(event.data());
         let bits = event.events();
         let Some(conn) = self.conns.get_mut(id) else { return self.special(handler, id) };
@@ -28,7 +29,7 @@ impl Epoll {
         let window = &mut self.area[self.filled..][..self.config.net.window_bytes];
         match sys::recv(conn.fd.as_fd(), window) {
             Ok(n) if n > 0 => {
-                if n < window.len().min(COLLECT_MAX_BYTES) {
+                if others && n < window.len().min(COLLECT_MAX_BYTES) {
                     return self.collect(handler, id, n);
                 }
                 if conn.out.capacity() == 0 {
