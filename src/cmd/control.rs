@@ -184,6 +184,9 @@ pub fn kill(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
                     return None;
                 }
             }
+            // So that INFO tells it wherever it is asked next.
+            local.stats.clients = local.clients.alive() as u64;
+            local.fleet.publish(local.stats);
             Some(killed)
         }
     };

@@ -228,6 +228,8 @@ pub struct Stats {
     pub clients: u64,
     pub input_bytes: u64,
     pub output_bytes: u64,
+    /// What of it was sent before CONFIG RESETSTAT.
+    pub output_bytes_before: u64,
     pub error_replies: u64,
     /// Commands that had to run in slices.
     pub suspended: u64,
@@ -258,6 +260,25 @@ impl Stats {
     #[must_use]
     pub fn held_bytes(&self) -> u64 {
         self.clients_bytes + self.backend_bytes
+    }
+
+    /// CONFIG RESETSTAT: what counts begins anew, what tells how things are stays.
+    pub fn reset(&mut self) {
+        let old = std::mem::take(self);
+        *self = Stats {
+            clients: old.clients,
+            output_bytes_before: old.output_bytes_before + old.output_bytes,
+            used_bytes_peak: old.used_bytes_peak,
+            dirty: old.dirty,
+            clients_bytes: old.clients_bytes,
+            suspended_clients: old.suspended_clients,
+            paused_clients: old.paused_clients,
+            query_bytes_max: old.query_bytes_max,
+            out_bytes_max: old.out_bytes_max,
+            per_second: old.per_second,
+            backend_bytes: old.backend_bytes,
+            ..Stats::default()
+        };
     }
 
     /// Adds another worker's: what counts is added, of what is a maximum the larger stays.
@@ -299,6 +320,8 @@ pub struct Asks {
     pub wake: Vec<u64>,
     /// Clients to disconnect, by id.
     pub kill: Vec<u64>,
+    /// The settings have changed: the network has some of its own.
+    pub reconfigured: bool,
 }
 
 /// Facts about the process that INFO tells.
@@ -430,6 +453,7 @@ impl<'a> Ctx<'a> {
             asks: self.asks,
             pause: self.pause,
             clock: self.clock,
+            fleet: self.fleet,
         }
     }
 

@@ -3,7 +3,7 @@
 use super::bits::{self, field, op};
 use super::ctx::{Exec, Sliced};
 use super::spec::{self, Command};
-use super::{connection, control, dump, expire, info, keys, many, moves, object, server, strings};
+use super::{connection, control, dump, expire, info, keys, many, moves, object, server, settings, strings};
 use crate::db::hold::Mode;
 
 macro_rules! many {
@@ -48,8 +48,13 @@ static COMMAND: [Command<Exec>; 7] = [
     spec::COMMAND_HELP.run(Exec::new(server::help)),
 ];
 
-static CONFIG: [Command<Exec>; 2] =
-    [spec::CONFIG_GET.run(Exec::new(server::config_get)), spec::CONFIG_HELP.run(Exec::new(server::help))];
+static CONFIG: [Command<Exec>; 5] = [
+    spec::CONFIG_GET.run(Exec::new(settings::get)),
+    spec::CONFIG_SET.run(Exec::new(settings::set)),
+    spec::CONFIG_RESETSTAT.run(Exec::new(settings::reset_stat)),
+    spec::CONFIG_REWRITE.run(Exec::new(settings::rewrite)),
+    spec::CONFIG_HELP.run(Exec::new(server::help)),
+];
 
 static OBJECT: [Command<Exec>; 5] = [
     spec::OBJECT_ENCODING.run(Exec::new(object::encoding)),

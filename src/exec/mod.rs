@@ -79,6 +79,7 @@ impl<A: Access> Engine<A> {
             asks: &mut self.asks,
             pause: &mut self.pause,
             clock: &self.clock,
+            fleet: &self.fleet,
         }
     }
 

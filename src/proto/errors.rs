@@ -79,6 +79,7 @@ pub const MAXAGE_NOT_AN_INTEGER: &str = "ERR maxage is not an integer or out of 
 pub const MAXAGE_POSITIVE: &str = "ERR maxage should be greater than 0";
 pub const PAUSE_MODE: &str = "ERR CLIENT PAUSE mode must be WRITE or ALL";
 pub const UNBLOCK_REASON: &str = "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR";
+pub const NO_CONFIG_FILE: &str = "ERR The server is running without a config file";
 pub const MAX_CLIENTS: &str = "ERR max number of clients reached";
 /// Said to a client that comes from another machine while anybody could come; clients know it by its prefix.
 pub const PROTECTED_MODE: &str = "DENIED Dolmen is running in protected mode because protected mode is enabled and no password is set \
@@ -165,6 +166,20 @@ pub fn unrecognized_option(option: &[u8]) -> Vec<u8> {
 /// CLIENT LIST TYPE of something else.
 pub fn unknown_client_type(name: &[u8]) -> Vec<u8> {
     [b"ERR Unknown client type '", head(name, name.len()), b"'"].concat()
+}
+
+/// CONFIG SET maxclients beyond what the limit of open files leaves; `room`: what would go.
+pub fn max_clients_refused(room: u32) -> Vec<u8> {
+    format!(
+        "ERR CONFIG SET failed (possibly related to argument 'maxclients') - The operating system is not able to handle the specified \
+         number of clients, try with {room}"
+    )
+    .into_bytes()
+}
+
+/// CONFIG REWRITE.
+pub fn rewrite_failed(error: &std::io::Error) -> Vec<u8> {
+    format!("ERR Rewriting config file: {error}").into_bytes()
 }
 
 /// CLIENT KILL USER of somebody else.

@@ -17,7 +17,7 @@ use crate::cmd::ctx::Budget;
 use crate::config::Config;
 use crate::db::{Access, Alone};
 use crate::exec::Engine;
-use crate::net::{Backend, Flow};
+use crate::net::{Backend, Flow, Tuning};
 use crate::session::Turn;
 pub use state::State;
 use std::time::Duration;
@@ -100,6 +100,10 @@ impl<B: Backend, A: Access> Worker<B, A> {
         self.run_suspended();
         self.state.publish();
         self.close_asked();
+        if std::mem::take(&mut self.state.engine.asks.reconfigured) {
+            let config = &self.state.engine.config;
+            self.backend.tune(&Tuning { tcp_keepalive_s: config.tcp_keepalive_s, spin_us: config.spin_us });
+        }
         self.backend.flush(&mut self.state);
         let backend = &self.backend;
         self.state.flushed(|conn| backend.queued(conn));

@@ -36,6 +36,8 @@ const CRON_CONNECTIONS: usize = 256;
 pub(super) struct Slot {
     pub(super) session: Session,
     pub(super) generation: u32,
+    /// Monotonic second since when more output waits than the soft limit, 0 = it does not.
+    pub(super) over_since_s: u32,
     /// In `State::ready`, `State::held`: an id stands in a queue once.
     pub(super) queued: bool,
     /// Memory was counted for the client.
@@ -226,7 +228,7 @@ impl<A: Access> State<A> {
         stats.turn_ns_total += ns;
         stats.turn_ns_max = stats.turn_ns_max.max(ns);
         stats.backend_bytes = (backend_bytes + self.sessions.bytes() + self.engine.clients.bytes()) as u64;
-        stats.output_bytes = sent_bytes;
+        stats.output_bytes = sent_bytes - stats.output_bytes_before;
         self.awake = false;
     }
 
@@ -417,16 +419,33 @@ impl<A: Access> State<A> {
             stats.out_bytes_max.tick();
         }
         let timeout_ms = u64::from(self.engine.config.timeout_s) * 1000;
-        if timeout_ms == 0 {
+        let limit = self.engine.config.client_output_buffer_limits.normal;
+        if timeout_ms == 0 && limit.soft_bytes == 0 {
             return;
         }
+        // From 1, as 0 is never.
+        let now_s = u32::try_from(self.engine.clock.mono_ns() / 1_000_000_000).unwrap_or(u32::MAX).saturating_add(1);
         let now_ms = self.engine.clock.unix_ms();
         for _ in 0..CRON_CONNECTIONS.min(self.sessions.len()) {
             let next = self.sessions.next_occupied(self.cron_cursor).or_else(|| self.sessions.next_occupied(0));
             let Some(index) = next else { return };
             self.cron_cursor = index + 1;
-            let idle_ms = now_ms.saturating_sub(self.engine.clients.get(index).last_input_unix_ms);
-            if idle_ms > timeout_ms
+            let client = self.engine.clients.get(index);
+            let idle_ms = now_ms.saturating_sub(client.last_input_unix_ms);
+            let over = limit.soft_bytes > 0 && u64::from(client.out_bytes) > limit.soft_bytes;
+            if let Some(slot) = self.sessions.get_mut(index) {
+                if !over {
+                    slot.over_since_s = 0;
+                } else if slot.over_since_s == 0 {
+                    slot.over_since_s = now_s;
+                } else if u64::from(now_s - slot.over_since_s) > limit.soft_s {
+                    log::warn!("Client id={} closed for overcoming of output buffer limits.", client.id);
+                    self.to_close.push(ConnId { index, generation: slot.generation });
+                    continue;
+                }
+            }
+            if timeout_ms > 0
+                && idle_ms > timeout_ms
                 && let Some(slot) = self.sessions.get(index)
                 && !slot.session.is_suspended()
             {
@@ -470,6 +489,7 @@ impl<A: Access> Handler for State<A> {
             Slot {
                 session: Session::default(),
                 generation: conn.generation,
+                over_since_s: 0,
                 queued: false,
                 accounted: false,
                 admitted: !full,
