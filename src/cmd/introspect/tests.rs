@@ -459,6 +459,12 @@ fn help_shows_usage_and_purpose() {
             "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
             "GET <parameter> [<parameter> ...]",
             "    Returns the parameters whose names match, with their values.",
+            "SET <parameter> <value> [<parameter> <value> ...]",
+            "    Changes parameters, all that are given or none.",
+            "RESETSTAT",
+            "    Sets the counters that INFO tells to zero.",
+            "REWRITE",
+            "    Writes the parameters as they are now to the configuration file.",
             "HELP",
             "    Lists the subcommands.",
         ]
