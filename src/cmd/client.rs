@@ -12,6 +12,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub mod gate {
     /// AUTH is needed and has not succeeded.
     pub const UNAUTHENTICATED: u8 = 1;
+    /// Not every reply is sent (CLIENT REPLY): see [`super::Replies`].
+    pub const SILENT: u8 = 2;
+    /// Commands do not count as uses of keys (CLIENT NO-TOUCH).
+    pub const NO_TOUCH: u8 = 4;
+    /// Another client has ended this one; what it has sent is not run any more.
+    pub const KILLED: u8 = 8;
+    /// Those that do not keep a command from running in slices.
+    pub const HARMLESS: u8 = NO_TOUCH;
+}
+
+/// Which replies a client gets (CLIENT REPLY).
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Replies {
+    #[default]
+    All,
+    None,
+    /// Not that of the command that runs now.
+    Skip,
+    /// Not that of the next command.
+    SkipNext,
 }
 
 /// What few clients tell about themselves.
@@ -78,6 +98,11 @@ pub struct Client {
     pub resp3: bool,
     pub unix: bool,
     pub suspended: bool,
+    /// Its next command waits for the end of CLIENT PAUSE.
+    pub paused: bool,
+    /// Shall not be closed to make room (CLIENT NO-EVICT).
+    pub no_evict: bool,
+    replies: Replies,
 }
 
 impl Client {
@@ -98,6 +123,59 @@ impl Client {
             resp3: false,
             unix,
             suspended: false,
+            paused: false,
+            no_evict: false,
+            replies: Replies::All,
+        }
+    }
+
+    #[must_use]
+    pub fn replies(&self) -> Replies {
+        self.replies
+    }
+
+    pub fn set_replies(&mut self, replies: Replies) {
+        self.replies = replies;
+        self.set_gate(gate::SILENT, replies != Replies::All);
+    }
+
+    /// Sets or clears a bit of `gate`.
+    pub fn set_gate(&mut self, bit: u8, on: bool) {
+        self.gate = if on { self.gate | bit } else { self.gate & !bit };
+    }
+
+    #[must_use]
+    pub fn is_killed(&self) -> bool {
+        self.gate & gate::KILLED != 0
+    }
+
+    /// The address of the peer, as CLIENT LIST tells it.
+    #[must_use]
+    pub fn remote(&self) -> String {
+        self.addresses.remote()
+    }
+
+    /// Its own address on this side.
+    #[must_use]
+    pub fn local(&self) -> String {
+        self.addresses.local()
+    }
+
+    /// Seconds since it connected.
+    #[must_use]
+    pub fn age_s(&self, now_unix_ms: u64) -> u64 {
+        (now_unix_ms / 1000).saturating_sub(u64::from(self.created_unix_s))
+    }
+
+    /// What RESET takes back, but for the need to authenticate.
+    pub fn reset(&mut self) {
+        self.database = 0;
+        self.resp3 = false;
+        self.no_evict = false;
+        self.set_replies(Replies::All);
+        self.set_gate(gate::NO_TOUCH, false);
+        if let Some(labels) = &mut self.labels {
+            labels.name = Vec::new();
         }
     }
 
@@ -116,13 +194,19 @@ impl Client {
         let empty = Labels::default();
         let labels = self.labels.as_deref().unwrap_or(&empty);
         let idle_s = now_unix_ms.saturating_sub(self.last_input_unix_ms) / 1000;
-        let age_s = (now_unix_ms / 1000).saturating_sub(u64::from(self.created_unix_s));
+        let age_s = self.age_s(now_unix_ms);
         let mut flags = String::new();
-        if self.suspended {
+        if self.suspended || self.paused {
             flags.push('b');
         }
         if self.unix {
             flags.push('U');
+        }
+        if self.no_evict {
+            flags.push('e');
+        }
+        if self.gate & gate::NO_TOUCH != 0 {
+            flags.push('T');
         }
         if flags.is_empty() {
             flags.push('N');
@@ -165,6 +249,8 @@ pub struct Clients {
     order: VecDeque<(u64, u32)>,
     /// The last id given out; the workers of a server share it.
     last_id: Arc<AtomicU64>,
+    /// Those that were killed and have not left yet.
+    killed: usize,
 }
 
 /// The index of a client that has left.
@@ -193,6 +279,7 @@ impl Clients {
 
     pub fn remove(&mut self, index: u32) {
         let Some(client) = self.by_index.remove(index) else { return };
+        self.killed -= usize::from(client.is_killed());
         if let Ok(at) = self.order.binary_search_by_key(&client.id, |entry| entry.0) {
             self.order[at].1 = GONE;
         }
@@ -225,16 +312,32 @@ impl Clients {
         self.by_index.len()
     }
 
+    /// Those that are not on their way out.
+    #[must_use]
+    pub fn alive(&self) -> usize {
+        self.by_index.len() - self.killed
+    }
+
+    /// The client of connection `index` shall run nothing more, and be seen by nobody.
+    pub fn kill(&mut self, index: u32) {
+        let client = self.get_mut(index);
+        if !client.is_killed() {
+            client.gate |= gate::KILLED;
+            self.killed += 1;
+        }
+    }
+
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.by_index.is_empty()
     }
 
-    /// The client with the smallest id above `id`.
+    /// The client with the smallest id above `id`, and the index of its connection.
     #[must_use]
-    pub fn after(&self, id: u64) -> Option<&Client> {
+    pub fn after(&self, id: u64) -> Option<(u32, &Client)> {
         let from = self.order.partition_point(|entry| entry.0 <= id);
-        self.order.range(from..).find(|entry| entry.1 != GONE).map(|entry| self.get(entry.1))
+        let alive = self.order.range(from..).filter(|entry| entry.1 != GONE).map(|entry| (entry.1, self.get(entry.1)));
+        alive.into_iter().find(|(_, client)| !client.is_killed())
     }
 
     /// The index of the connection whose client has this id.
@@ -247,7 +350,7 @@ impl Clients {
     /// The client with this id.
     #[must_use]
     pub fn by_id(&self, id: u64) -> Option<&Client> {
-        self.index_of(id).map(|index| self.get(index))
+        self.index_of(id).map(|index| self.get(index)).filter(|client| !client.is_killed())
     }
 
     /// Memory held for clients, in bytes.
@@ -273,13 +376,13 @@ mod tests {
         }
         for index in 0..299 {
             clients.remove(index);
-            assert_eq!(clients.after(0).map(|c| c.id), Some(u64::from(index) + 2));
+            assert_eq!(clients.after(0).map(|(_, c)| c.id), Some(u64::from(index) + 2));
         }
         assert_eq!((clients.len(), clients.order.len()), (1, 1));
         clients.insert(3, client);
         clients.insert(1, client);
         clients.remove(3);
-        assert_eq!(clients.after(300).map(|c| c.id), Some(302), "301 has left");
+        assert_eq!(clients.after(300).map(|(_, c)| c.id), Some(302), "301 has left");
         assert!(clients.by_id(301).is_none() && clients.after(302).is_none());
         assert_eq!(clients.by_id(302).map(|c| c.id), Some(302));
     }

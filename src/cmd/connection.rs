@@ -262,7 +262,7 @@ impl ClientLines {
                     None => return true,
                 },
                 None => match local.clients.after(self.next_id) {
-                    Some(client) => Some(client),
+                    Some((_, client)) => Some(client),
                     None => return true,
                 },
             };

@@ -1,6 +1,7 @@
 //! What a command gets to work with: narrow borrows of what it may touch, and the ways to say what became of it.
 
 use super::client::Clients;
+use super::control::Pause;
 use super::event::Event;
 use super::fleet::{Fleet, Local};
 use super::spec::Commands;
@@ -227,6 +228,8 @@ pub struct Stats {
     pub clients: u64,
     pub input_bytes: u64,
     pub output_bytes: u64,
+    /// What of it was sent before CONFIG RESETSTAT.
+    pub output_bytes_before: u64,
     pub error_replies: u64,
     /// Commands that had to run in slices.
     pub suspended: u64,
@@ -241,6 +244,8 @@ pub struct Stats {
     pub clients_bytes: u64,
     /// Clients whose command goes on in slices.
     pub suspended_clients: u64,
+    /// Clients whose command waits for the end of CLIENT PAUSE.
+    pub paused_clients: u64,
     /// The most that one client had waiting lately, in bytes: input and output.
     pub query_bytes_max: RecentMax,
     pub out_bytes_max: RecentMax,
@@ -255,6 +260,25 @@ impl Stats {
     #[must_use]
     pub fn held_bytes(&self) -> u64 {
         self.clients_bytes + self.backend_bytes
+    }
+
+    /// CONFIG RESETSTAT: what counts begins anew, what tells how things are stays.
+    pub fn reset(&mut self) {
+        let old = std::mem::take(self);
+        *self = Stats {
+            clients: old.clients,
+            output_bytes_before: old.output_bytes_before + old.output_bytes,
+            used_bytes_peak: old.used_bytes_peak,
+            dirty: old.dirty,
+            clients_bytes: old.clients_bytes,
+            suspended_clients: old.suspended_clients,
+            paused_clients: old.paused_clients,
+            query_bytes_max: old.query_bytes_max,
+            out_bytes_max: old.out_bytes_max,
+            per_second: old.per_second,
+            backend_bytes: old.backend_bytes,
+            ..Stats::default()
+        };
     }
 
     /// Adds another worker's: what counts is added, of what is a maximum the larger stays.
@@ -275,6 +299,7 @@ impl Stats {
         self.dirty += other.dirty;
         self.clients_bytes += other.clients_bytes;
         self.suspended_clients += other.suspended_clients;
+        self.paused_clients += other.paused_clients;
         self.query_bytes_max.absorb(&other.query_bytes_max);
         self.out_bytes_max.absorb(&other.out_bytes_max);
         for (sum, rate) in self.per_second.iter_mut().zip(other.per_second) {
@@ -293,6 +318,10 @@ pub struct Asks {
     pub sleep: Option<Duration>,
     /// Clients whose commands waited for other workers and may go on, by id.
     pub wake: Vec<u64>,
+    /// Clients to disconnect, by id.
+    pub kill: Vec<u64>,
+    /// The settings have changed: the network has some of its own.
+    pub reconfigured: bool,
 }
 
 /// Facts about the process that INFO tells.
@@ -322,6 +351,7 @@ pub struct Ctx<'a> {
     pub config: &'a mut Config,
     pub stats: &'a mut Stats,
     pub asks: &'a mut Asks,
+    pub pause: &'a mut Pause,
     pub facts: &'a Facts,
     pub fleet: &'a Fleet,
     pub commands: &'a Commands<Exec>,
@@ -416,7 +446,15 @@ impl<'a> Ctx<'a> {
 
     /// What the part of a command may touch that every worker does.
     pub fn local(&mut self) -> Local<'_> {
-        Local { clients: self.clients, config: self.config, stats: self.stats, asks: self.asks, clock: self.clock }
+        Local {
+            clients: self.clients,
+            config: self.config,
+            stats: self.stats,
+            asks: self.asks,
+            pause: self.pause,
+            clock: self.clock,
+            fleet: self.fleet,
+        }
     }
 
     #[must_use]

@@ -10,6 +10,7 @@
 //! With one worker there is neither.
 
 use super::client::Clients;
+use super::control::Pause;
 use super::ctx::{Asks, Budget, Ctx, FIRST_SLICE, Outcome, Stats, Task};
 use crate::base::clock::Clock;
 use crate::base::sync::mailbox::{Receiver, Sender, mailbox};
@@ -23,7 +24,9 @@ pub struct Local<'a> {
     pub config: &'a mut Config,
     pub stats: &'a mut Stats,
     pub asks: &'a mut Asks,
+    pub pause: &'a mut Pause,
     pub clock: &'a Clock,
+    pub fleet: &'a Fleet,
 }
 
 /// Something to do on another worker. Called until it says that it is done (true), each time with a budget.
@@ -54,6 +57,34 @@ pub struct Fleet {
     me: usize,
     /// `None`: it is alone.
     common: Option<Arc<Common>>,
+    /// The settings as CONFIG SET has last changed them, on whatever worker: those that run at once must end up with the same everywhere.
+    settings: Settings,
+}
+
+/// See [`Fleet`]; `None` until the first change.
+#[derive(Clone, Default)]
+pub struct Settings(Arc<Mutex<Option<Config>>>);
+
+impl Settings {
+    fn lock(&self) -> MutexGuard<'_, Option<Config>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes them, or not, if `change` fails; `own` are a worker's, which has them all if nobody has changed any.
+    pub fn change<E>(&self, own: &Config, change: impl FnOnce(&mut Config) -> Result<(), E>) -> Result<(), E> {
+        let mut current = self.lock();
+        let mut next = current.clone().unwrap_or_else(|| own.clone());
+        change(&mut next)?;
+        *current = Some(next);
+        Ok(())
+    }
+
+    /// Makes a worker's the latest.
+    pub fn adopt(&self, own: &mut Config) {
+        if let Some(latest) = &*self.lock() {
+            own.clone_from(latest);
+        }
+    }
 }
 
 impl Fleet {
@@ -68,7 +99,8 @@ impl Fleet {
         let board = rings.iter().map(|_| Notice::default()).collect();
         let (posts, boxes): (Vec<_>, Vec<_>) = rings.into_iter().map(|ring| mailbox(MAILBOX_ROOM, ring)).unzip();
         let common = Arc::new(Common { board, posts: posts.into_boxed_slice() });
-        let fleet = |me| Fleet { me, common: Some(Arc::clone(&common)) };
+        let settings = Settings::default();
+        let fleet = |me| Fleet { me, common: Some(Arc::clone(&common)), settings: settings.clone() };
         boxes.into_iter().enumerate().map(|(me, mail)| (fleet(me), mail)).collect()
     }
 
@@ -76,6 +108,11 @@ impl Fleet {
     #[must_use]
     pub fn me(&self) -> usize {
         self.me
+    }
+
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// Number of workers.

@@ -52,7 +52,7 @@ impl Figures {
                 sum.1 += database.expires();
             }
         });
-        ctx.stats.clients = ctx.clients.len() as u64;
+        ctx.stats.clients = ctx.clients.alive() as u64;
         let clients_per_worker = ctx.fleet.each(ctx.stats, |stats| stats.clients.to_string()).join(",");
         let mut figures = Figures { stats: ctx.fleet.total(ctx.stats), clients_per_worker, data, databases };
         // Otherwise only looked at from time to time; nobody shall see it fall.
@@ -150,7 +150,7 @@ fn clients(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
         "maxclients": ctx.config.maxclients,
         "client_recent_max_input_buffer": figures.stats.query_bytes_max.get(),
         "client_recent_max_output_buffer": figures.stats.out_bytes_max.get(),
-        "blocked_clients": 0,
+        "blocked_clients": figures.stats.paused_clients,
         "suspended_clients": figures.stats.suspended_clients,
     );
 }

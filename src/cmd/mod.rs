@@ -3,6 +3,7 @@
 pub mod bits;
 pub mod client;
 pub mod connection;
+pub mod control;
 pub mod ctx;
 pub mod dump;
 pub mod event;
@@ -17,6 +18,7 @@ pub mod object;
 pub mod options;
 pub mod pieces;
 pub mod server;
+pub mod settings;
 pub mod sort;
 pub mod spec;
 pub mod strings;

@@ -1,4 +1,4 @@
-//! Commands about the server: COMMAND, CONFIG, TIME, DEBUG, SHUTDOWN, and what containers share.
+//! Commands about the server: COMMAND, TIME, DEBUG, SHUTDOWN, and what containers share.
 
 use super::ctx::{Args, Ctx, Exec, Outcome};
 use super::introspect::{self, Sink};
@@ -93,17 +93,6 @@ pub fn command_getkeysandflags(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     commands(ctx, |table, reply| introspect::get_keys_and_flags(table, &args[2..], reply))
 }
 
-/// `CONFIG GET pattern [pattern ...]`
-pub fn config_get(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    let found = ctx.config.get(&args[2..], glob_matches);
-    ctx.reply.map(found.len());
-    for (name, value) in found {
-        ctx.reply.bulk(name.as_bytes());
-        ctx.reply.bulk(&value);
-    }
-    Outcome::Done
-}
-
 /// TIME: seconds and microseconds of the wall clock, exact rather than the turn's.
 pub fn time(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
@@ -120,6 +109,13 @@ pub fn debug(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
             // As strtod does in Redis, what is no number counts as 0.
             let seconds = std::str::from_utf8(args[2]).ok().and_then(|s| s.parse::<f64>().ok()).unwrap_or(0.0);
             let time = Duration::try_from_secs_f64(seconds.max(0.0)).map_or(SLEEP_MAX, |t| t.min(SLEEP_MAX));
+            // The server stands still, not this worker only.
+            ctx.fleet.tell_others(|| {
+                Box::new(move |local, _| {
+                    local.asks.sleep = Some(local.asks.sleep.unwrap_or_default() + time);
+                    true
+                })
+            });
             ctx.asks.sleep = Some(ctx.asks.sleep.unwrap_or_default() + time);
             ctx.suspend(Box::new(Awake));
             Outcome::Suspended

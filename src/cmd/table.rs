@@ -3,7 +3,7 @@
 use super::bits::{self, field, op};
 use super::ctx::{Exec, Sliced};
 use super::spec::{self, Command};
-use super::{connection, dump, expire, info, keys, many, moves, object, server, strings};
+use super::{connection, control, dump, expire, info, keys, many, moves, object, server, settings, strings};
 use crate::db::hold::Mode;
 
 macro_rules! many {
@@ -21,13 +21,20 @@ many!(del, DEL, 1, Exclusive, keys::none_start, keys::del_each, keys::count_fini
 many!(touch, TOUCH, 1, Shared, keys::none_start, keys::touch_each, keys::count_finish);
 many!(exists, EXISTS, 1, Shared, keys::none_start, keys::exists_each, keys::count_finish);
 
-static CLIENT: [Command<Exec>; 7] = [
+static CLIENT: [Command<Exec>; 14] = [
     spec::CLIENT_ID.run(Exec::new(connection::client_id)),
     spec::CLIENT_GETNAME.run(Exec::new(connection::client_getname)),
     spec::CLIENT_SETNAME.run(Exec::new(connection::client_setname)),
     spec::CLIENT_SETINFO.run(Exec::new(connection::client_setinfo)),
     spec::CLIENT_INFO.run(Exec::new(connection::client_info)),
     spec::CLIENT_LIST.run(Exec::new(connection::client_list)),
+    spec::CLIENT_KILL.run(Exec::new(control::kill)),
+    spec::CLIENT_PAUSE.run(Exec::new(control::pause)),
+    spec::CLIENT_UNPAUSE.run(Exec::new(control::unpause)),
+    spec::CLIENT_REPLY.run(Exec::new(control::reply)),
+    spec::CLIENT_NO_EVICT.run(Exec::new(control::no_evict)),
+    spec::CLIENT_NO_TOUCH.run(Exec::new(control::no_touch)),
+    spec::CLIENT_UNBLOCK.run(Exec::new(control::unblock)),
     spec::CLIENT_HELP.run(Exec::new(server::help)),
 ];
 
@@ -41,8 +48,13 @@ static COMMAND: [Command<Exec>; 7] = [
     spec::COMMAND_HELP.run(Exec::new(server::help)),
 ];
 
-static CONFIG: [Command<Exec>; 2] =
-    [spec::CONFIG_GET.run(Exec::new(server::config_get)), spec::CONFIG_HELP.run(Exec::new(server::help))];
+static CONFIG: [Command<Exec>; 5] = [
+    spec::CONFIG_GET.run(Exec::new(settings::get)),
+    spec::CONFIG_SET.run(Exec::new(settings::set)),
+    spec::CONFIG_RESETSTAT.run(Exec::new(settings::reset_stat)),
+    spec::CONFIG_REWRITE.run(Exec::new(settings::rewrite)),
+    spec::CONFIG_HELP.run(Exec::new(server::help)),
+];
 
 static OBJECT: [Command<Exec>; 5] = [
     spec::OBJECT_ENCODING.run(Exec::new(object::encoding)),
@@ -53,7 +65,7 @@ static OBJECT: [Command<Exec>; 5] = [
 ];
 
 /// All commands.
-pub static COMMANDS: [Command<Exec>; 75] = [
+pub static COMMANDS: [Command<Exec>; 76] = [
     // The connection
     spec::PING.run(Exec::new(connection::ping)),
     spec::ECHO.run(Exec::new(connection::echo)),
@@ -61,6 +73,7 @@ pub static COMMANDS: [Command<Exec>; 75] = [
     spec::HELLO.run(Exec::new(connection::hello)),
     spec::AUTH.run(Exec::new(connection::auth)),
     spec::SELECT.run(Exec::new(connection::select)),
+    spec::RESET.run(Exec::new(control::reset)),
     spec::CLIENT.container(Exec::new(server::unknown_subcommand), &CLIENT),
     // Strings
     spec::GET.run(Exec::new(strings::get)),

@@ -7,6 +7,7 @@
 
 mod cli;
 mod file;
+mod rewrite;
 mod table;
 mod value;
 mod words;
@@ -16,6 +17,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 pub use cli::{Start, StartError, parse_command_line};
+pub use rewrite::rewrite;
 pub use table::{DIRECTIVES, Directive, Group, Mutability, find};
 pub use value::ValueError;
 
@@ -133,14 +135,28 @@ impl Config {
 
     /// CONFIG SET of one directive. On success the caller applies what the returned directive governs.
     pub fn set(&mut self, name: &[u8], value: &[u8]) -> Result<&'static Directive, SetError> {
-        let directive = find(name).ok_or(SetError::Unknown)?;
-        match directive.mutability {
-            Mutability::Mutable => {}
-            Mutability::Protected => return Err(SetError::Protected),
-            Mutability::Immutable => return Err(SetError::Immutable),
-        }
+        let directive = settable(name)?;
         directive.apply(self, &[value]).map_err(SetError::Value)?;
         Ok(directive)
+    }
+
+    /// CONFIG SET of several, all or none: names and values in turn. On failure says which name it is about, by its position.
+    pub fn set_all(&mut self, pairs: &[[&[u8]; 2]]) -> Result<(), (usize, SetError)> {
+        // As in Redis, all names are looked at before any value.
+        let mut seen = Vec::with_capacity(pairs.len());
+        for (i, [name, _]) in pairs.iter().enumerate() {
+            let directive = settable(name).map_err(|error| (i, error))?;
+            if seen.contains(&directive.name) {
+                return Err((i, SetError::Duplicate));
+            }
+            seen.push(directive.name);
+        }
+        let mut next = self.clone();
+        for (i, [name, value]) in pairs.iter().enumerate() {
+            next.set(name, value).map_err(|error| (i, error))?;
+        }
+        *self = next;
+        Ok(())
     }
 
     /// Workers to start: as configured; else as many as CPUs are listed, or in the affinity mask of the calling thread, but no more than the
@@ -182,11 +198,23 @@ impl Config {
     }
 }
 
+/// The directive `name`, if CONFIG SET may change it.
+fn settable(name: &[u8]) -> Result<&'static Directive, SetError> {
+    let directive = find(name).ok_or(SetError::Unknown)?;
+    match directive.mutability {
+        Mutability::Mutable => Ok(directive),
+        Mutability::Protected => Err(SetError::Protected),
+        Mutability::Immutable => Err(SetError::Immutable),
+    }
+}
+
 /// Why CONFIG SET refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetError {
     Unknown,
     Immutable,
+    /// Given twice.
+    Duplicate,
     /// Redis's `enable-protected-configs no`: only a local operator may change it, at start.
     Protected,
     Value(ValueError),
@@ -198,6 +226,7 @@ impl SetError {
         let (before, after) = match self {
             SetError::Unknown => ("ERR Unknown option or number of arguments for CONFIG SET - '", "'".to_owned()),
             SetError::Immutable => (REFUSED, "') - can't set immutable config".to_owned()),
+            SetError::Duplicate => (REFUSED, "') - duplicate parameter".to_owned()),
             SetError::Protected => (REFUSED, "') - can't set protected config".to_owned()),
             SetError::Value(error) => (REFUSED, format!("') - {error}")),
         };

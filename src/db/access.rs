@@ -72,12 +72,24 @@ impl Db<'_> {
     #[inline(always)]
     pub(super) fn touch(&mut self, found: Found) {
         if self.item(found.handle).clock() != self.tick {
-            self.set_clock(found.handle, self.tick);
+            self.touch_late(found.handle);
         }
     }
 
     #[cold]
     #[inline(never)]
+    fn touch_late(&mut self, h: Handle) {
+        if !self.untouching {
+            self.set_clock(h, self.tick);
+        }
+    }
+
+    /// Whether what is done from now on is no use of keys (CLIENT NO-TOUCH).
+    #[inline]
+    pub fn set_untouching(&mut self, untouching: bool) {
+        self.untouching = untouching;
+    }
+
     fn set_clock(&mut self, h: Handle, clock: u32) {
         let header = self.item(h).header();
         // SAFETY: the header of this live item, with another clock.
@@ -88,7 +100,7 @@ impl Db<'_> {
     pub fn touch_key(&mut self, key: Key<'_>) -> bool {
         match self.find_read(key) {
             Some(found) => {
-                self.touch(found);
+                self.set_clock(found.handle, self.tick);
                 true
             }
             None => false,

@@ -132,7 +132,8 @@ impl<'a> Db<'a> {
         locks.on_demand = true;
         // SAFETY: `nowhere` lives as long as the locks, which are borrowed for `'a`; nobody else looks at it.
         let shard = unsafe { &mut *std::ptr::from_mut(&mut *locks.nowhere) };
-        Db { shard, locks: Some(locks), index, now_ms, tick: super::access::tick(now_ms), epoch: Db::NOT_LOCATED }
+        let tick = super::access::tick(now_ms);
+        Db { shard, locks: Some(locks), index, now_ms, tick, epoch: Db::NOT_LOCATED, untouching: false }
     }
 
     /// Are there other workers?

@@ -17,6 +17,8 @@ pub struct Db<'a> {
     pub(super) tick: u32,
     /// The table's when the sites of its keys were made: they are good while it stays so.
     pub(super) epoch: u64,
+    /// What is done is no use of keys: their access clocks stay.
+    pub(super) untouching: bool,
     /// What is locked of a shared keyspace, see `locks`; `None` with one worker.
     pub(super) locks: Option<&'a mut Locks>,
 }
@@ -45,7 +47,7 @@ impl<'a> Db<'a> {
         assert!(index < shard.databases.len(), "SELECT checks the index");
         shard.databases_used = shard.databases_used.max(index + 1);
         let epoch = shard.databases[index].table.epoch();
-        Db { shard, index, now_ms, tick: access::tick(now_ms), epoch, locks: None }
+        Db { shard, index, now_ms, tick: access::tick(now_ms), epoch, untouching: false, locks: None }
     }
 
     /// An epoch that no table has.

@@ -2,12 +2,13 @@
 //! Reads of a command only its row. Knows nothing of bytes on the wire or of sockets.
 mod pipeline;
 
-pub use pipeline::{Batch, End, Request, Share, apply_effects};
+pub use pipeline::{Batch, End, Request, Share, Waits, apply_effects};
 
 use crate::base::clock::Clock;
 use crate::base::out::Out;
 use crate::base::rng::Rng;
-use crate::cmd::client::Clients;
+use crate::cmd::client::{Clients, gate};
+use crate::cmd::control::Pause;
 use crate::cmd::ctx::{Asks, Budget, Ctx, Exec, Facts, NOBODY, Stats, Task};
 use crate::cmd::fleet::{Fleet, Local};
 use crate::cmd::spec::Commands;
@@ -26,6 +27,7 @@ pub struct Engine<A = Alone> {
     pub clock: Clock,
     pub rng: Rng,
     pub asks: Asks,
+    pub pause: Pause,
     pub facts: Facts,
     pub fleet: Fleet,
 }
@@ -54,6 +56,7 @@ impl<A: Access> Engine<A> {
             commands: Commands::new(&crate::cmd::table::COMMANDS),
             rng,
             asks: Asks::default(),
+            pause: Pause::default(),
             facts: Facts { start_unix_ms: clock.unix_ms(), ..Facts::default() },
             fleet: Fleet::alone(),
             clock,
@@ -74,7 +77,9 @@ impl<A: Access> Engine<A> {
             config: &mut self.config,
             stats: &mut self.stats,
             asks: &mut self.asks,
+            pause: &mut self.pause,
             clock: &self.clock,
+            fleet: &self.fleet,
         }
     }
 
@@ -91,8 +96,10 @@ impl<A: Access> Engine<A> {
     #[inline(always)]
     pub fn ctx<'a>(&'a mut self, me: u32, out: &'a mut Out) -> Ctx<'a> {
         let client = self.clients.get(me);
-        let (database, resp3) = (client.database as usize, client.resp3);
-        self.ctx_of(me, database, resp3, out)
+        let (database, resp3, gate) = (client.database as usize, client.resp3, client.gate);
+        let mut ctx = self.ctx_of(me, database, resp3, out);
+        ctx.db.set_untouching(gate & gate::NO_TOUCH != 0);
+        ctx
     }
 
     /// The same for any client, or none.
@@ -106,6 +113,7 @@ impl<A: Access> Engine<A> {
             config: &mut self.config,
             stats: &mut self.stats,
             asks: &mut self.asks,
+            pause: &mut self.pause,
             facts: &self.facts,
             fleet: &self.fleet,
             commands: &self.commands,

@@ -11,7 +11,7 @@
 
 use super::Engine;
 use crate::base::out::Out;
-use crate::cmd::client::gate;
+use crate::cmd::client::{Replies, gate};
 use crate::cmd::ctx::{Args, Ctx, Exec, Outcome, Task};
 use crate::cmd::many::{OUT_HIGH_BYTES, SLICED_MIN_ARGS};
 use crate::cmd::spec::{Command, Flags, Located, Locking};
@@ -99,22 +99,32 @@ impl<'b> Batch<'b> {
     }
 }
 
+/// What a request waits for that was not begun.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Waits {
+    /// A name that another client's sliced command holds.
+    Name,
+    /// The end of CLIENT PAUSE.
+    Pause,
+}
+
 /// How far a client's share of a batch came.
 pub enum End {
     /// All requests are answered.
     All,
     /// Request `.0` goes on in slices.
     Suspended(usize, Box<dyn Task>),
-    /// Request `.0` was not begun: a name it needs is held by another client's sliced command.
-    Held(usize),
+    /// Request `.0` was not begun.
+    Held(usize, Waits),
     /// Request `.0` was answered, but the client must take its replies before more are made.
     Full(usize),
     /// The connection closes behind the reply to the last request that was answered.
     Close,
 }
 
-/// A reason to look twice, beside those of `client::gate`.
+/// Reasons to look twice, beside those of `client::gate`.
 const HOLDS: u8 = 128;
+const PAUSE: u8 = 64;
 
 impl<A: Access> Engine<A> {
     /// A request of the command `row`; has the bucket of its first key fetched.
@@ -152,12 +162,24 @@ impl<A: Access> Engine<A> {
 
     /// Runs the requests of client `me` in order, until one of them ends the share.
     pub fn run(&mut self, me: u32, batch: &mut Batch<'_>, share: &Share, out: &mut Out) -> End {
+        self.run_as::<false>(me, batch, share, out)
+    }
+
+    /// `ALOUD`: `out` takes all replies.
+    #[inline(always)]
+    fn run_as<const ALOUD: bool>(&mut self, me: u32, batch: &mut Batch<'_>, share: &Share, out: &mut Out) -> End {
         let requests = batch.share(share);
         let client = self.clients.get_mut(me);
         if let Some(row) = requests.last().and_then(|r| r.row) {
             client.last_command = &row.name;
         }
         let (mut gate, database, resp3) = (client.gate, client.database as usize, client.resp3);
+        if !ALOUD && gate & gate::SILENT != 0 {
+            return self.run_silent(me, batch, share, out);
+        }
+        if self.pause.is_on() {
+            gate |= PAUSE;
+        }
         if !A::SHARED && self.keyspace.is_holding() {
             gate |= HOLDS;
         }
@@ -189,7 +211,8 @@ impl<A: Access> Engine<A> {
                     match look_twice(&mut ctx, row, argv, reasons) {
                         Verdict::Run => {}
                         Verdict::Refused => continue,
-                        Verdict::Wait => return End::Held(begun + i),
+                        Verdict::Wait(waits) => return End::Held(begun + i, waits),
+                        Verdict::Close => return End::Close,
                     }
                 }
                 ctx.hash = request.hash;
@@ -205,10 +228,70 @@ impl<A: Access> Engine<A> {
         End::All
     }
 
+    /// `run` for a client that does not get every reply: one request at a time, to see which.
+    #[cold]
+    #[inline(never)]
+    fn run_silent(&mut self, me: u32, batch: &mut Batch<'_>, share: &Share, out: &mut Out) -> End {
+        for at in share.requests.clone() {
+            let one = Share { requests: at..at + 1, epoch: share.epoch };
+            let i = at - share.requests.start;
+            let end = match self.silenced(me, out, |engine, out| engine.run_as::<true>(me, batch, &one, out)) {
+                End::All => continue,
+                End::Close => return End::Close,
+                End::Suspended(_, task) => End::Suspended(i, task),
+                End::Held(_, waits) => End::Held(i, waits),
+                End::Full(_) => End::Full(i),
+            };
+            // Whoever is told counts back what was not begun.
+            self.stats.commands += (share.requests.end - at - 1) as u64;
+            return end;
+        }
+        End::All
+    }
+
+    /// Has `run` run one request of a client that does not get every reply, and hands on its reply if the client gets it.
+    fn silenced(&mut self, me: u32, out: &mut Out, run: impl FnOnce(&mut Self, &mut Out) -> End) -> End {
+        let client = self.clients.get_mut(me);
+        if client.replies() == Replies::SkipNext {
+            client.set_replies(Replies::Skip);
+        }
+        let mut reply = Out::new();
+        let end = run(self, &mut reply);
+        if matches!(end, End::Suspended(..) | End::Held(..)) {
+            return end;
+        }
+        let client = self.clients.get_mut(me);
+        match client.replies() {
+            // The command itself has changed it: CLIENT REPLY ON, RESET.
+            Replies::All => {
+                let mut slices = Vec::new();
+                reply.slices(&mut slices, usize::MAX);
+                slices.iter().for_each(|slice| out.extend(slice));
+            }
+            Replies::Skip => client.set_replies(Replies::All),
+            Replies::None | Replies::SkipNext => {}
+        }
+        end
+    }
+
     /// Runs a request that arrived in pieces. `blob`: the value that was received in place. A request of very many keys takes the carry
     /// along into its task; otherwise the caller clears it.
     #[inline(never)]
     pub fn run_carried(
+        &mut self,
+        me: u32,
+        carry: &mut Carry,
+        blob: Option<dolmen_slab::BlobId>,
+        arena: &bumpalo::Bump,
+        out: &mut Out,
+    ) -> End {
+        if self.clients.get(me).gate & gate::SILENT != 0 {
+            return self.silenced(me, out, |engine, out| engine.run_carried_aloud(me, carry, blob, arena, out));
+        }
+        self.run_carried_aloud(me, carry, blob, arena, out)
+    }
+
+    fn run_carried_aloud(
         &mut self,
         me: u32,
         carry: &mut Carry,
@@ -222,7 +305,8 @@ impl<A: Access> Engine<A> {
             && (row.run.sliced.is_some() || row.run.whole.is_some())
             && argc > SLICED_MIN_ARGS
             && row.takes(argc)
-            && self.clients.get(me).gate == 0
+            && self.clients.get(me).gate & !(gate::HARMLESS | gate::SILENT) == 0
+            && !self.pause.is_on()
         {
             self.stats.commands += 1;
             let mut ctx = self.ctx(me, out);
@@ -251,7 +335,7 @@ impl<A: Access> Engine<A> {
         let share = Share { requests: 0..1, epoch: locator.epoch() };
         let request = self.request(locator, self.commands.find(args[0]), &args, 0, 0);
         let Some(blob) = blob else {
-            return self.run(me, &mut Batch::new(&[request], &args), &share, out);
+            return self.run_as::<true>(me, &mut Batch::new(&[request], &args), &share, out);
         };
         self.run_with_blob(me, request, &args, blob, out)
     }
@@ -265,6 +349,9 @@ impl<A: Access> Engine<A> {
         out: &mut Out,
     ) -> End {
         let mut gate = self.clients.get(me).gate;
+        if self.pause.is_on() {
+            gate |= PAUSE;
+        }
         if !A::SHARED && self.keyspace.is_holding() {
             gate |= HOLDS;
         }
@@ -291,9 +378,10 @@ impl<A: Access> Engine<A> {
                         if outcome == Outcome::Done { End::All } else { broken_off(&mut ctx, row, outcome, 0) }
                     }
                     Verdict::Refused => End::All,
-                    Verdict::Wait => {
+                    Verdict::Close => End::Close,
+                    Verdict::Wait(waits) => {
                         ctx.blob = None;
-                        return End::Held(0);
+                        return End::Held(0, waits);
                     }
                 }
             }
@@ -348,20 +436,28 @@ fn not_run(ctx: &mut Ctx<'_>) {
 enum Verdict {
     Run,
     Refused,
-    Wait,
+    Wait(Waits),
+    Close,
 }
 
 #[cold]
 #[inline(never)]
 fn look_twice(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, reasons: u8) -> Verdict {
+    if reasons & gate::KILLED != 0 {
+        return Verdict::Close;
+    }
     if reasons & gate::UNAUTHENTICATED != 0 && !row.flags.contains(Flags::NO_AUTH) {
         not_run(ctx);
         ctx.fail(errors::NOAUTH);
         return Verdict::Refused;
     }
-    if reasons & HOLDS != 0 && must_wait(ctx, row, args) {
-        return Verdict::Wait;
+    if reasons & PAUSE != 0 && ctx.pause.stops(row.flags) {
+        return Verdict::Wait(Waits::Pause);
     }
+    if reasons & HOLDS != 0 && must_wait(ctx, row, args) {
+        return Verdict::Wait(Waits::Name);
+    }
+    ctx.db.set_untouching(reasons & gate::NO_TOUCH != 0);
     Verdict::Run
 }
 

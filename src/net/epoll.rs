@@ -31,7 +31,7 @@ mod output;
 use super::listen::{self, Listen, Listener, LocalAddr};
 use super::pool::Pool;
 use super::slots::Slots;
-use super::{Backend, ConnId, Doorbell, Flow, Handler, Input, NetConfig, Seat, signals, sys};
+use super::{Backend, ConnId, Doorbell, Flow, Handler, Input, NetConfig, Seat, Tuning, signals, sys};
 use crate::base::out::Out;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll as Poller, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
@@ -440,6 +440,13 @@ impl Backend for Epoll {
         debug_assert!(self.seat.is_none() && self.conns.len() == 0);
         seat.take_part(self.doorbell.clone());
         self.seat = Some(seat);
+    }
+
+    fn tune(&mut self, tuning: &Tuning) {
+        self.set_spin_us(tuning.spin_us);
+        if let Err(error) = self.set_tcp_keepalive_s(tuning.tcp_keepalive_s) {
+            log::warn!("Cannot set tcp-keepalive: {error}");
+        }
     }
 
     fn stop_listening(&mut self) {

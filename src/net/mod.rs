@@ -189,6 +189,14 @@ impl Default for NetConfig {
     }
 }
 
+/// Settings of a backend that may change while it runs.
+#[derive(Clone, Copy, Debug)]
+pub struct Tuning {
+    /// Of connections that are accepted from now on, 0 = none.
+    pub tcp_keepalive_s: u32,
+    pub spin_us: u32,
+}
+
 /// A network: epoll, simulated, later io_uring and user-space stacks.
 pub trait Backend {
     /// Waits up to `timeout` (`None`: for ever) and hands what happened to `handler`. Output written meanwhile is not sent before `flush`.
@@ -208,6 +216,8 @@ pub trait Backend {
     /// Shares connections with the backends of other workers from now on ([`Balance`]): what is accepted here may be opened there, and the
     /// other way round; an adopted connection is like an accepted one. A backend that has nothing to hand over (the simulation) stays alone.
     fn join(&mut self, _seat: Seat) {}
+    /// Takes other settings; one without them (the simulation) has none to change.
+    fn tune(&mut self, _tuning: &Tuning) {}
     /// Stops accepting and adopting, and closes the listeners.
     fn stop_listening(&mut self);
     /// Bytes that the kernel has taken, of all connections there ever were.

@@ -73,6 +73,13 @@ pub const NOT_AN_INT: &str = "ERR value is out of range, value must between -214
 pub const NO_SHUTDOWN: &str = "ERR No shutdown in progress.";
 pub const SHUTDOWN_FAILED: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
 pub const NO_SUCH_CLIENT: &str = "ERR No such client";
+/// CLIENT KILL.
+pub const CLIENT_ID_POSITIVE: &str = "ERR client-id should be greater than 0";
+pub const MAXAGE_NOT_AN_INTEGER: &str = "ERR maxage is not an integer or out of range";
+pub const MAXAGE_POSITIVE: &str = "ERR maxage should be greater than 0";
+pub const PAUSE_MODE: &str = "ERR CLIENT PAUSE mode must be WRITE or ALL";
+pub const UNBLOCK_REASON: &str = "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR";
+pub const NO_CONFIG_FILE: &str = "ERR The server is running without a config file";
 pub const MAX_CLIENTS: &str = "ERR max number of clients reached";
 /// Said to a client that comes from another machine while anybody could come; clients know it by its prefix.
 pub const PROTECTED_MODE: &str = "DENIED Dolmen is running in protected mode because protected mode is enabled and no password is set \
@@ -85,6 +92,7 @@ pub const DISCARD_WITHOUT_MULTI: &str = "ERR DISCARD without MULTI";
 pub const NESTED_MULTI: &str = "ERR MULTI calls can not be nested";
 pub const WATCH_INSIDE_MULTI: &str = "ERR WATCH inside MULTI is not allowed";
 pub const TIMEOUT_NOT_A_FLOAT: &str = "ERR timeout is not a float or out of range";
+pub const TIMEOUT_NOT_AN_INTEGER: &str = "ERR timeout is not an integer or out of range";
 pub const TIMEOUT_NEGATIVE: &str = "ERR timeout is negative";
 
 /// Bytes of a command's name, and of its arguments together, that an error quotes.
@@ -158,6 +166,25 @@ pub fn unrecognized_option(option: &[u8]) -> Vec<u8> {
 /// CLIENT LIST TYPE of something else.
 pub fn unknown_client_type(name: &[u8]) -> Vec<u8> {
     [b"ERR Unknown client type '", head(name, name.len()), b"'"].concat()
+}
+
+/// CONFIG SET maxclients beyond what the limit of open files leaves; `room`: what would go.
+pub fn max_clients_refused(room: u32) -> Vec<u8> {
+    format!(
+        "ERR CONFIG SET failed (possibly related to argument 'maxclients') - The operating system is not able to handle the specified \
+         number of clients, try with {room}"
+    )
+    .into_bytes()
+}
+
+/// CONFIG REWRITE.
+pub fn rewrite_failed(error: &std::io::Error) -> Vec<u8> {
+    format!("ERR Rewriting config file: {error}").into_bytes()
+}
+
+/// CLIENT KILL USER of somebody else.
+pub fn no_such_user(name: &[u8]) -> Vec<u8> {
+    [b"ERR No such user '", head(name, name.len()), b"'"].concat()
 }
 
 pub(super) fn protocol(what: &[u8]) -> Vec<u8> {

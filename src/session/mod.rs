@@ -15,9 +15,10 @@
 mod parse;
 
 use crate::base::out::Out;
+use crate::cmd::client::Replies;
 use crate::cmd::ctx::{Budget, Task};
 use crate::db::{Access, Locate};
-use crate::exec::{Batch, End, Engine, Request, Share};
+use crate::exec::{Batch, End, Engine, Request, Share, Waits};
 use crate::net::Flow;
 use crate::proto::carry::Carry;
 use crate::proto::resp::{Limits, ProtocolError};
@@ -36,8 +37,8 @@ enum State {
     Ready,
     /// A command goes on in slices.
     Task(Box<dyn Task>),
-    /// The next command waits until names are free.
-    Held,
+    /// The next command waits until names are free, or for the end of a pause.
+    Held(Waits),
     /// The next command waits until the client takes its output.
     Full,
     /// The next command waits for the next turn.
@@ -97,9 +98,16 @@ impl Session {
         matches!(self.state, State::Task(_))
     }
 
+    /// The next command waits for names.
     #[must_use]
     pub fn is_held(&self) -> bool {
-        matches!(self.state, State::Held)
+        matches!(self.state, State::Held(Waits::Name))
+    }
+
+    /// The next command waits for the end of CLIENT PAUSE.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        matches!(self.state, State::Held(Waits::Pause))
     }
 
     /// It waits for the client to take output.
@@ -114,10 +122,10 @@ impl Session {
         matches!(self.state, State::Late)
     }
 
-    /// Input was read and is not answered yet.
+    /// Input was read and will be answered, and not at some time that an operator has set.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
-        !matches!(self.state, State::Ready | State::Over)
+        !matches!(self.state, State::Ready | State::Over | State::Held(Waits::Pause))
     }
 
     /// Nothing is under way, nothing waits.
@@ -290,8 +298,8 @@ impl Session {
                 begun(i + 1);
                 behind(i)
             }
-            End::Held(i) => {
-                self.state = State::Held;
+            End::Held(i, waits) => {
+                self.state = State::Held(waits);
                 begun(i);
                 if i == 0 { start } else { behind(i - 1) }
             }
@@ -327,10 +335,10 @@ impl Session {
         let blob = sink.as_ref().map(|s| s.blob);
         let end = engine.run_carried(me, &mut self.carry, blob, arena, out);
         match end {
-            End::Held(_) => {
+            End::Held(_, waits) => {
                 engine.stats.commands -= 1;
                 self.sink = sink;
-                self.state = State::Held;
+                self.state = State::Held(waits);
             }
             End::Suspended(_, task) => {
                 self.carry.clear();
@@ -427,7 +435,10 @@ impl Session {
     ) -> Turn {
         match &mut self.state {
             State::Task(task) => {
-                let mut ctx = engine.ctx(me, out);
+                let replies = engine.clients.get(me).replies();
+                let mut unsent = Out::new();
+                let to = if replies == Replies::All { &mut *out } else { &mut unsent };
+                let mut ctx = engine.ctx(me, to);
                 let done = task.step(&mut ctx, budget);
                 crate::exec::apply_effects(&mut ctx);
                 drop(ctx);
@@ -436,11 +447,20 @@ impl Session {
                     return if full || task.waits_for_others() { Turn::Parked } else { Turn::Again };
                 }
                 // What follows may be CLIENT LIST.
-                let suspended = std::mem::take(&mut engine.clients.get_mut(me).suspended);
+                let client = engine.clients.get_mut(me);
+                let suspended = std::mem::take(&mut client.suspended);
                 engine.stats.suspended_clients -= u64::from(suspended);
+                if replies == Replies::Skip {
+                    client.set_replies(Replies::All);
+                }
+                if client.is_killed() {
+                    self.state = State::Over;
+                    return Turn::Flow(Flow::Finish);
+                }
             }
-            State::Held if engine.keyspace.is_holding() => return Turn::Parked,
-            State::Held | State::Full | State::Late => {}
+            State::Held(Waits::Name) if engine.keyspace.is_holding() => return Turn::Parked,
+            State::Held(Waits::Pause) if engine.pause.is_on() => return Turn::Parked,
+            State::Held(_) | State::Full | State::Late => {}
             State::Ready | State::Over => return Turn::Flow(Flow::Read),
         }
         self.state = State::Ready;
@@ -452,7 +472,7 @@ impl Session {
         };
         match (&self.state, flow) {
             (State::Task(_), _) => Turn::Again,
-            (State::Held | State::Full, _) => Turn::Parked,
+            (State::Held(_) | State::Full, _) => Turn::Parked,
             (_, flow) => Turn::Flow(flow),
         }
     }

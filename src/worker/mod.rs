@@ -17,7 +17,7 @@ use crate::cmd::ctx::Budget;
 use crate::config::Config;
 use crate::db::{Access, Alone};
 use crate::exec::Engine;
-use crate::net::{Backend, Flow};
+use crate::net::{Backend, Flow, Tuning};
 use crate::session::Turn;
 pub use state::State;
 use std::time::Duration;
@@ -99,10 +99,14 @@ impl<B: Backend, A: Access> Worker<B, A> {
         self.state.wake();
         self.run_suspended();
         self.state.publish();
+        self.close_asked();
+        if std::mem::take(&mut self.state.engine.asks.reconfigured) {
+            let config = &self.state.engine.config;
+            self.backend.tune(&Tuning { tcp_keepalive_s: config.tcp_keepalive_s, spin_us: config.spin_us });
+        }
         self.backend.flush(&mut self.state);
         let backend = &self.backend;
         self.state.flushed(|conn| backend.queued(conn));
-        self.close_asked();
         let sleep = self.state.engine.asks.sleep.take();
         self.state.background();
         self.state.end_turn(self.backend.memory_bytes(), self.backend.sent_bytes());
@@ -144,6 +148,7 @@ impl<B: Backend, A: Access> Worker<B, A> {
     }
 
     fn close_asked(&mut self) {
+        self.state.close_killed();
         for conn in std::mem::take(&mut self.state.to_close) {
             self.backend.close(conn, Flow::Abort);
         }

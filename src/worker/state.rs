@@ -36,6 +36,8 @@ const CRON_CONNECTIONS: usize = 256;
 pub(super) struct Slot {
     pub(super) session: Session,
     pub(super) generation: u32,
+    /// Monotonic second since when more output waits than the soft limit, 0 = it does not.
+    pub(super) over_since_s: u32,
     /// In `State::ready`, `State::held`: an id stands in a queue once.
     pub(super) queued: bool,
     /// Memory was counted for the client.
@@ -75,6 +77,8 @@ pub struct State<A = Alone> {
     pub(super) ready: VecDeque<ConnId>,
     /// Sessions that wait for names, in the order of their arrival.
     held: VecDeque<ConnId>,
+    /// The same for those that wait for the end of a pause.
+    paused: VecDeque<ConnId>,
     /// Sessions that were left with output in this turn, to be looked after when it was offered to the kernel.
     owing: Vec<ConnId>,
     /// Commands that go on though their clients have gone: half of them is not an option.
@@ -113,6 +117,7 @@ impl<A: Access> State<A> {
             arena: Bump::new(),
             ready: VecDeque::new(),
             held: VecDeque::new(),
+            paused: VecDeque::new(),
             owing: Vec::new(),
             orphans: VecDeque::new(),
             to_close: Vec::new(),
@@ -170,8 +175,19 @@ impl<A: Access> State<A> {
     #[inline]
     pub(super) fn publish(&mut self) {
         if A::SHARED {
-            self.engine.stats.clients = self.engine.clients.len() as u64;
+            self.engine.stats.clients = self.engine.clients.alive() as u64;
             self.engine.fleet.publish(&self.engine.stats);
+        }
+    }
+
+    /// Clients that commands have killed are to be closed.
+    pub(super) fn close_killed(&mut self) {
+        while let Some(id) = self.engine.asks.kill.pop() {
+            if let Some(index) = self.engine.clients.index_of(id)
+                && let Some(slot) = self.sessions.get(index)
+            {
+                self.to_close.push(ConnId { index, generation: slot.generation });
+            }
         }
     }
 
@@ -189,7 +205,8 @@ impl<A: Access> State<A> {
         let unix_ms = self.engine.clock.unix_ms();
         let due =
             self.engine.keyspace.next_due_ms().map(|due| Duration::from_millis(due.saturating_sub(unix_ms).max(1)));
-        due.map_or(cron, |due| due.min(cron))
+        let due = due.map_or(cron, |due| due.min(cron));
+        self.engine.pause.left(self.now_ns).map_or(due, |left| due.min(left))
     }
 
     /// A turn begins: reads the clock.
@@ -211,7 +228,7 @@ impl<A: Access> State<A> {
         stats.turn_ns_total += ns;
         stats.turn_ns_max = stats.turn_ns_max.max(ns);
         stats.backend_bytes = (backend_bytes + self.sessions.bytes() + self.engine.clients.bytes()) as u64;
-        stats.output_bytes = sent_bytes;
+        stats.output_bytes = sent_bytes - stats.output_bytes_before;
         self.awake = false;
     }
 
@@ -224,6 +241,7 @@ impl<A: Access> State<A> {
         match turn {
             Turn::Again => enqueue(&mut self.ready, slot, conn),
             Turn::Parked if slot.session.is_held() => enqueue(&mut self.held, slot, conn),
+            Turn::Parked if slot.session.is_paused() => enqueue(&mut self.paused, slot, conn),
             Turn::Parked | Turn::Flow(_) => {}
         }
         if !out.is_empty() {
@@ -244,7 +262,7 @@ impl<A: Access> State<A> {
     /// Sessions that wait for time, names or room.
     #[cfg(test)]
     pub(super) fn waiting_len(&self) -> usize {
-        self.ready.len() + self.held.len() + self.orphans.len()
+        self.ready.len() + self.held.len() + self.paused.len() + self.orphans.len()
     }
 
     #[cfg(test)]
@@ -278,9 +296,15 @@ impl<A: Access> State<A> {
         !self.orphans.is_empty()
     }
 
-    /// When nobody holds names any more, those who waited go on in the order of their arrival.
+    /// When nobody holds names any more, those who waited go on in the order of their arrival; likewise at the end of a pause.
     #[inline]
     pub fn release_held(&mut self) {
+        if self.engine.pause.is_on() {
+            self.engine.pause.look_at(self.engine.clock.mono_ns());
+        }
+        if !self.paused.is_empty() && !self.engine.pause.is_on() {
+            self.ready.append(&mut self.paused);
+        }
         if !self.held.is_empty() && !self.engine.keyspace.is_holding() {
             self.ready.append(&mut self.held);
         }
@@ -327,6 +351,9 @@ impl<A: Access> State<A> {
         let suspended = session.is_suspended();
         engine.stats.suspended_clients += u64::from(suspended);
         engine.stats.suspended_clients -= u64::from(std::mem::replace(&mut client.suspended, suspended));
+        let paused = session.is_paused();
+        engine.stats.paused_clients += u64::from(paused);
+        engine.stats.paused_clients -= u64::from(std::mem::replace(&mut client.paused, paused));
         let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let (query, output) = (clamp(session.bytes()), clamp(queued));
         let before = u64::from(client.query_bytes) + u64::from(client.out_bytes);
@@ -344,6 +371,8 @@ impl<A: Access> State<A> {
         let Some(slot) = self.sessions.get_mut(conn.index) else { return Flow::Abort };
         if slot.session.is_held() {
             enqueue(&mut self.held, slot, conn);
+        } else if slot.session.is_paused() {
+            enqueue(&mut self.paused, slot, conn);
         } else if slot.session.is_suspended() || slot.session.is_late() {
             enqueue(&mut self.ready, slot, conn);
         }
@@ -390,16 +419,33 @@ impl<A: Access> State<A> {
             stats.out_bytes_max.tick();
         }
         let timeout_ms = u64::from(self.engine.config.timeout_s) * 1000;
-        if timeout_ms == 0 {
+        let limit = self.engine.config.client_output_buffer_limits.normal;
+        if timeout_ms == 0 && limit.soft_bytes == 0 {
             return;
         }
+        // From 1, as 0 is never.
+        let now_s = u32::try_from(self.engine.clock.mono_ns() / 1_000_000_000).unwrap_or(u32::MAX).saturating_add(1);
         let now_ms = self.engine.clock.unix_ms();
         for _ in 0..CRON_CONNECTIONS.min(self.sessions.len()) {
             let next = self.sessions.next_occupied(self.cron_cursor).or_else(|| self.sessions.next_occupied(0));
             let Some(index) = next else { return };
             self.cron_cursor = index + 1;
-            let idle_ms = now_ms.saturating_sub(self.engine.clients.get(index).last_input_unix_ms);
-            if idle_ms > timeout_ms
+            let client = self.engine.clients.get(index);
+            let idle_ms = now_ms.saturating_sub(client.last_input_unix_ms);
+            let over = limit.soft_bytes > 0 && u64::from(client.out_bytes) > limit.soft_bytes;
+            if let Some(slot) = self.sessions.get_mut(index) {
+                if !over {
+                    slot.over_since_s = 0;
+                } else if slot.over_since_s == 0 {
+                    slot.over_since_s = now_s;
+                } else if u64::from(now_s - slot.over_since_s) > limit.soft_s {
+                    log::warn!("Client id={} closed for overcoming of output buffer limits.", client.id);
+                    self.to_close.push(ConnId { index, generation: slot.generation });
+                    continue;
+                }
+            }
+            if timeout_ms > 0
+                && idle_ms > timeout_ms
                 && let Some(slot) = self.sessions.get(index)
                 && !slot.session.is_suspended()
             {
@@ -443,6 +489,7 @@ impl<A: Access> Handler for State<A> {
             Slot {
                 session: Session::default(),
                 generation: conn.generation,
+                over_since_s: 0,
                 queued: false,
                 accounted: false,
                 admitted: !full,
@@ -511,6 +558,7 @@ impl<A: Access> Handler for State<A> {
             let database = client.database;
             self.engine.stats.clients_bytes -= u64::from(client.query_bytes) + u64::from(client.out_bytes);
             self.engine.stats.suspended_clients -= u64::from(client.suspended);
+            self.engine.stats.paused_clients -= u64::from(client.paused);
             self.engine.clients.remove(conn.index);
             if let Some(task) = slot.session.close(&mut self.engine, database as usize) {
                 let bytes = task.bytes() as u64;

@@ -10,7 +10,14 @@ use std::process::{Child, Command as Process, Stdio};
 use super::*;
 use crate::cmd::spec;
 
-static CLIENT: [Command<()>; 7] = [
+static CLIENT: [Command<()>; 14] = [
+    spec::CLIENT_KILL.run(()),
+    spec::CLIENT_PAUSE.run(()),
+    spec::CLIENT_UNPAUSE.run(()),
+    spec::CLIENT_REPLY.run(()),
+    spec::CLIENT_NO_EVICT.run(()),
+    spec::CLIENT_NO_TOUCH.run(()),
+    spec::CLIENT_UNBLOCK.run(()),
     spec::CLIENT_GETNAME.run(()),
     spec::CLIENT_ID.run(()),
     spec::CLIENT_INFO.run(()),
@@ -35,12 +42,18 @@ static OBJECT: [Command<()>; 5] = [
     spec::OBJECT_REFCOUNT.run(()),
     spec::OBJECT_HELP.run(()),
 ];
-static CONFIG: [Command<()>; 2] = [spec::CONFIG_GET.run(()), spec::CONFIG_HELP.run(())];
+static CONFIG: [Command<()>; 5] = [
+    spec::CONFIG_GET.run(()),
+    spec::CONFIG_SET.run(()),
+    spec::CONFIG_RESETSTAT.run(()),
+    spec::CONFIG_REWRITE.run(()),
+    spec::CONFIG_HELP.run(()),
+];
 
 #[rustfmt::skip]
-static ROWS: [Command<()>; 75] = [
+static ROWS: [Command<()>; 76] = [
     spec::PING.run(()), spec::ECHO.run(()), spec::QUIT.run(()), spec::HELLO.run(()), spec::AUTH.run(()),
-    spec::SELECT.run(()), spec::CLIENT.container((), &CLIENT), spec::SET.run(()), spec::GET.run(()),
+    spec::SELECT.run(()), spec::RESET.run(()), spec::CLIENT.container((), &CLIENT), spec::SET.run(()), spec::GET.run(()),
     spec::SETNX.run(()), spec::SETEX.run(()), spec::PSETEX.run(()), spec::GETSET.run(()), spec::GETDEL.run(()),
     spec::MSET.run(()), spec::MGET.run(()), spec::STRLEN.run(()), spec::APPEND.run(()), spec::INCR.run(()),
     spec::DECR.run(()), spec::INCRBY.run(()), spec::DECRBY.run(()),
@@ -64,7 +77,7 @@ fn commands() -> Commands<()> {
 }
 
 /// Commands that Redis 7.0 does not have.
-const OURS: [&str; 6] = ["flush", "client|setinfo", "msetex", "digest", "delex", "delifeq"];
+const OURS: [&str; 7] = ["client|no-touch", "flush", "client|setinfo", "msetex", "digest", "delex", "delifeq"];
 /// Commands that Redis deprecates, or whose arguments it documents, only since 7.2.
 const DEPRECATED_LATER: [&str; 4] = ["quit", "setnx", "setex", "psetex"];
 const ARGUED_LATER: [&str; 3] = ["command|getkeys", "command|getkeysandflags", "bitop"];
@@ -347,7 +360,7 @@ fn rows_are_as_recorded() {
 fn rows_beyond_redis_7_0() {
     let info = |name| ours(3, &["command", "info", name]).items()[0].clone();
     let docs = |name| ours(3, &["command", "docs", name]).get(name).unwrap().clone();
-    let [flush, setinfo, msetex, digest, delex, delifeq] = OURS.map(|name| facts(&info(name), &docs(name)));
+    let [no_touch, flush, setinfo, msetex, digest, delex, delifeq] = OURS.map(|name| facts(&info(name), &docs(name)));
     let expiration = "expiration:oneof? ( seconds:integer=EX milliseconds:integer=PX unix-time-seconds:unix-time=EXAT \
                       unix-time-milliseconds:unix-time=PXAT keepttl:pure-token=KEEPTTL )";
     assert_eq!(
@@ -382,6 +395,11 @@ fn rows_beyond_redis_7_0() {
         "client|setinfo 4 loading,noscript,stale 0 0 0 @connection,@slow \
          request_policy:all_nodes,response_policy:all_succeeded | 7.2.0 connection | \
          attr:oneof ( libname:string=LIB-NAME libver:string=LIB-VER )"
+    );
+    assert_eq!(
+        no_touch,
+        "client|no-touch 3 loading,noscript,stale 0 0 0 @connection,@slow - | 7.2.0 connection | \
+         enabled:oneof ( on:pure-token=ON off:pure-token=OFF )"
     );
     assert_eq!(docs("quit").get_text("deprecated_since"), "7.2.0");
     assert_eq!(docs("setnx").get_text("deprecated_since"), "2.6.12");
@@ -441,6 +459,12 @@ fn help_shows_usage_and_purpose() {
             "CONFIG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
             "GET <parameter> [<parameter> ...]",
             "    Returns the parameters whose names match, with their values.",
+            "SET <parameter> <value> [<parameter> <value> ...]",
+            "    Changes parameters, all that are given or none.",
+            "RESETSTAT",
+            "    Sets the counters that INFO tells to zero.",
+            "REWRITE",
+            "    Writes the parameters as they are now to the configuration file.",
             "HELP",
             "    Lists the subcommands.",
         ]

@@ -1,6 +1,6 @@
 //! Rows of the connection group.
 
-use super::doc::{Doc, DocFlags, Group, block, integer, one_of, string, word};
+use super::doc::{ArgDoc, Doc, DocFlags, Group, block, integer, one_of, string, word};
 use super::{Categories, Flags, Row};
 
 const CONNECTION: Doc = Doc { group: Group::Connection, ..Doc::BASE };
@@ -101,7 +101,8 @@ pub const SELECT: Row = Row {
 pub const CLIENT: Row = Row {
     name: "client",
     arity: -2,
-    flags: Flags::NONE,
+    // Among them are those that decide whether what follows is answered, and how it runs.
+    flags: Flags::ENDS_BATCH,
     categories: Categories::NONE,
     key_specs: &[],
     doc: &Doc {
@@ -209,6 +210,159 @@ pub const CLIENT_SETNAME: Row = Row {
         args: &[string("connection-name")],
         ..CONNECTION
     },
+};
+
+pub const CLIENT_KILL: Row = Row {
+    name: "client|kill",
+    arity: -3,
+    flags: Flags::of(&[Flags::ADMIN, OWN]),
+    categories: Categories::CONNECTION,
+    key_specs: &[],
+    doc: &Doc {
+        summary: "Closes the connections that all filters match",
+        since: "2.4.0",
+        complexity: "O(N) in the number of connections",
+        history: &[
+            ("2.8.12", "New form with filters"),
+            ("2.8.12", "`ID` filter"),
+            ("3.2.0", "`master` as a `TYPE`"),
+            ("5.0.0", "`replica` for `slave`; both are understood"),
+            ("6.2.0", "`LADDR` filter"),
+        ],
+        args: &[one_of(
+            "filter",
+            &[
+                ArgDoc { deprecated_since: Some("2.8.12"), ..string("ip:port") },
+                one_of(
+                    "new-format",
+                    &[
+                        integer("client-id").token("ID").since("2.8.12").optional(),
+                        one_of(
+                            "normal_master_slave_pubsub",
+                            &[
+                                word("normal", "NORMAL"),
+                                word("master", "MASTER").since("3.2.0"),
+                                word("slave", "SLAVE"),
+                                word("replica", "REPLICA").since("5.0.0"),
+                                word("pubsub", "PUBSUB"),
+                            ],
+                        )
+                        .token("TYPE")
+                        .since("2.8.12")
+                        .optional(),
+                        string("username").token("USER").optional(),
+                        string("ip:port").token("ADDR").optional(),
+                        string("ip:port").token("LADDR").since("6.2.0").optional(),
+                        string("yes/no").token("SKIPME").optional(),
+                    ],
+                )
+                .multiple(),
+            ],
+        )],
+        ..CONNECTION
+    },
+};
+
+pub const CLIENT_PAUSE: Row = Row {
+    name: "client|pause",
+    arity: -3,
+    flags: Flags::of(&[Flags::ADMIN, OWN]),
+    categories: Categories::CONNECTION,
+    key_specs: &[],
+    doc: &Doc {
+        summary: "Lets commands of all clients wait for some time, or only those that write",
+        since: "2.9.50",
+        history: &[("6.2.0", "Can be limited to `WRITE`")],
+        args: &[
+            integer("timeout"),
+            one_of("mode", &[word("write", "WRITE"), word("all", "ALL")]).since("6.2.0").optional(),
+        ],
+        ..CONNECTION
+    },
+};
+
+pub const CLIENT_UNPAUSE: Row = Row {
+    name: "client|unpause",
+    arity: 2,
+    flags: Flags::of(&[Flags::ADMIN, OWN]),
+    categories: Categories::CONNECTION,
+    key_specs: &[],
+    doc: &Doc {
+        summary: "Ends CLIENT PAUSE",
+        since: "6.2.0",
+        complexity: "O(N) in the number of paused clients",
+        ..CONNECTION
+    },
+};
+
+pub const CLIENT_REPLY: Row = Row {
+    name: "client|reply",
+    arity: 3,
+    flags: OWN,
+    categories: Categories::CONNECTION,
+    key_specs: &[],
+    doc: &Doc {
+        summary: "Chooses which commands of this connection are answered",
+        since: "3.2.0",
+        args: &[one_of("on_off_skip", &[word("on", "ON"), word("off", "OFF"), word("skip", "SKIP")])],
+        ..CONNECTION
+    },
+};
+
+pub const CLIENT_NO_EVICT: Row = Row {
+    name: "client|no-evict",
+    arity: 3,
+    flags: Flags::of(&[Flags::ADMIN, OWN]),
+    categories: Categories::CONNECTION,
+    key_specs: &[],
+    doc: &Doc {
+        summary: "Exempts this connection from being closed to make room",
+        since: "7.0.0",
+        args: &[one_of("enabled", &[word("on", "ON"), word("off", "OFF")])],
+        ..CONNECTION
+    },
+};
+
+/// Since Redis 7.2.
+pub const CLIENT_NO_TOUCH: Row = Row {
+    name: "client|no-touch",
+    arity: 3,
+    flags: OWN,
+    categories: Categories::CONNECTION,
+    key_specs: &[],
+    doc: &Doc {
+        summary: "Decides whether commands of this connection count as uses of keys",
+        since: "7.2.0",
+        args: &[one_of("enabled", &[word("on", "ON"), word("off", "OFF")])],
+        ..CONNECTION
+    },
+};
+
+pub const CLIENT_UNBLOCK: Row = Row {
+    name: "client|unblock",
+    arity: -3,
+    flags: Flags::of(&[Flags::ADMIN, OWN]),
+    categories: Categories::CONNECTION,
+    key_specs: &[],
+    doc: &Doc {
+        summary: "Ends the wait of a blocked client, as a timeout or with an error",
+        since: "5.0.0",
+        complexity: "O(log N) in the number of connections",
+        args: &[
+            integer("client-id"),
+            one_of("timeout_error", &[word("timeout", "TIMEOUT"), word("error", "ERROR")]).optional(),
+        ],
+        ..CONNECTION
+    },
+};
+
+pub const RESET: Row = Row {
+    name: "reset",
+    arity: 1,
+    flags: Flags::of(&[HANDSHAKE, Flags::ENDS_BATCH]),
+    categories: Categories::CONNECTION,
+    key_specs: &[],
+    doc: &Doc { summary: "Brings this connection back to the state in which it began", since: "6.2.0", ..CONNECTION },
 };
 
 pub const CLIENT_HELP: Row = Row {

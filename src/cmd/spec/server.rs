@@ -234,6 +234,46 @@ pub const CONFIG_GET: Row = Row {
     },
 };
 
+pub const CONFIG_SET: Row = Row {
+    name: "config|set",
+    arity: -4,
+    flags: OPERATOR,
+    categories: Categories::NONE,
+    key_specs: &[],
+    doc: &Doc {
+        summary: "Changes parameters, all that are given or none",
+        since: "2.0.0",
+        complexity: "O(N) in the number of parameters",
+        history: &[("7.0.0", "Takes many parameters")],
+        args: &[block("parameter_value", &[string("parameter"), string("value")]).multiple()],
+        tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
+        ..SERVER
+    },
+};
+
+pub const CONFIG_RESETSTAT: Row = Row {
+    name: "config|resetstat",
+    arity: 2,
+    flags: OPERATOR,
+    categories: Categories::NONE,
+    key_specs: &[],
+    doc: &Doc { summary: "Sets the counters that INFO tells to zero", since: "2.0.0", ..SERVER },
+};
+
+pub const CONFIG_REWRITE: Row = Row {
+    name: "config|rewrite",
+    arity: 2,
+    flags: OPERATOR,
+    categories: Categories::NONE,
+    key_specs: &[],
+    doc: &Doc {
+        summary: "Writes the parameters as they are now to the configuration file",
+        since: "2.8.0",
+        complexity: "O(N) in the length of the file",
+        ..SERVER
+    },
+};
+
 pub const CONFIG_HELP: Row = Row {
     name: "config|help",
     arity: 2,

@@ -197,7 +197,7 @@ fn much_output_stops_the_pipeline_until_it_is_taken() {
         let answered = usize::try_from(rig.worker.engine().stats.commands - commands).unwrap();
         let most = (2 * OUT_HIGH_BYTES + queue_bytes) / value.len() + 8;
         assert!(answered <= most, "{answered} of {most} replies for a client that does not read");
-        let made = u64::from(rig.worker.state.engine.clients.after(0).unwrap().out_bytes);
+        let made = u64::from(rig.worker.state.engine.clients.after(0).unwrap().1.out_bytes);
         assert!(made < 2 * OUT_HIGH_BYTES as u64);
         rig.sim().start_reading(client);
         let mut want = bulk(&value).repeat(1_000);
@@ -217,7 +217,7 @@ fn keys_wait_for_a_client_that_does_not_read() {
         rig.sim().stop_reading(client);
         rig.send(client, &request(&[b"KEYS", b"*"]));
         rig.pass(Duration::from_secs(5));
-        let queued = rig.worker.state.engine.clients.after(0).unwrap().out_bytes as usize;
+        let queued = rig.worker.state.engine.clients.after(0).unwrap().1.out_bytes as usize;
         assert!(queued < 2 * OUT_HIGH_BYTES, "{queued}");
         rig.sim().start_reading(client);
         let mut got = Vec::new();

@@ -1,0 +1,314 @@
+//! Commands that act on clients: CLIENT KILL PAUSE UNPAUSE REPLY NO-EVICT NO-TOUCH UNBLOCK, and RESET.
+//!
+//! What concerns all clients has been done on every worker when it is answered: a killed client runs nothing more and is in no list, a pause
+//! holds.
+
+use super::client::{Client, Replies, gate};
+use super::ctx::{Args, Budget, Ctx, Failure, Outcome};
+use super::fleet::{Local, everywhere, everywhere_sliced};
+use super::options::parse_int;
+use super::spec::Flags;
+use crate::base::clock::whole_ns;
+use crate::base::int;
+use crate::proto::errors;
+use std::time::Duration;
+
+// ---- CLIENT PAUSE ----
+
+/// CLIENT PAUSE, as it holds on one worker.
+#[derive(Default, Debug)]
+pub struct Pause {
+    /// Monotonic time of its end, 0 without one.
+    until_ns: u64,
+    /// It stops all commands, not only those that may write.
+    all: bool,
+}
+
+impl Pause {
+    #[inline(always)]
+    #[must_use]
+    pub fn is_on(&self) -> bool {
+        self.until_ns != 0
+    }
+
+    /// Does it stop a command of these flags?
+    #[must_use]
+    pub fn stops(&self, flags: Flags) -> bool {
+        self.is_on() && (self.all || flags.intersects(Flags::of(&[Flags::WRITE, Flags::MAY_REPLICATE])))
+    }
+
+    /// Begins a pause; what is left of an earlier one stays in force, as in Redis: the later end and the stricter kind count.
+    fn begin(&mut self, now_ns: u64, time: Duration, all: bool) {
+        self.look_at(now_ns);
+        self.all = all || (self.is_on() && self.all);
+        self.until_ns = self.until_ns.max(now_ns.saturating_add(whole_ns(time))).max(1);
+    }
+
+    /// Ends a pause whose time has come.
+    pub fn look_at(&mut self, now_ns: u64) {
+        if self.until_ns <= now_ns {
+            *self = Pause::default();
+        }
+    }
+
+    /// How long it goes on; `None` without one.
+    #[must_use]
+    pub fn left(&self, now_ns: u64) -> Option<Duration> {
+        self.is_on().then(|| Duration::from_nanos(self.until_ns.saturating_sub(now_ns)))
+    }
+}
+
+/// `CLIENT PAUSE milliseconds [WRITE | ALL]`
+pub fn pause(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
+    let all = match args {
+        [_, _, _] => true,
+        [_, _, _, mode] if mode.eq_ignore_ascii_case(b"all") => true,
+        [_, _, _, mode] if mode.eq_ignore_ascii_case(b"write") => false,
+        [_, _, _, _] => return ctx.fail(errors::PAUSE_MODE),
+        _ => return ctx.fail(errors::subcommand_syntax("client", args[1])),
+    };
+    let time = match int::parse_i64(args[2]).map(u64::try_from) {
+        Some(Ok(ms)) => Duration::from_millis(ms),
+        Some(Err(_)) => return ctx.fail(errors::TIMEOUT_NEGATIVE),
+        None => return ctx.fail(errors::TIMEOUT_NOT_AN_INTEGER),
+    };
+    everywhere(
+        ctx,
+        move |local: &mut Local<'_>| local.pause.begin(local.clock.mono_ns(), time, all),
+        |ctx, _| ctx.out().ok(),
+    )
+}
+
+pub fn unpause(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
+    everywhere(ctx, |local: &mut Local<'_>| *local.pause = Pause::default(), |ctx, _| ctx.out().ok())
+}
+
+// ---- CLIENT KILL ----
+
+/// Which clients CLIENT KILL ends.
+#[derive(Clone)]
+struct Filter {
+    id: Option<u64>,
+    addr: Option<Vec<u8>>,
+    laddr: Option<Vec<u8>>,
+    /// A class of which there is none yet: replicas, the master, subscribers.
+    nobody: bool,
+    age_min_s: u64,
+    /// The caller, if it stays.
+    but: Option<u64>,
+}
+
+impl Filter {
+    fn parse(options: Args<'_>, own: u64) -> Result<Filter, Failure> {
+        let mut filter = Filter { id: None, addr: None, laddr: None, nobody: false, age_min_s: 0, but: Some(own) };
+        let (pairs, rest) = options.as_chunks::<2>();
+        for [name, value] in pairs {
+            match &*name.to_ascii_lowercase() {
+                b"id" => {
+                    let id = int::parse_i64(value).and_then(|id| u64::try_from(id).ok()).filter(|id| *id > 0);
+                    filter.id = Some(id.ok_or(errors::CLIENT_ID_POSITIVE)?);
+                }
+                b"type" => match &*value.to_ascii_lowercase() {
+                    b"normal" => filter.nobody = false,
+                    b"master" | b"slave" | b"replica" | b"pubsub" => filter.nobody = true,
+                    _ => return Err(errors::unknown_client_type(value).into()),
+                },
+                b"addr" => filter.addr = Some(value.to_vec()),
+                b"laddr" => filter.laddr = Some(value.to_vec()),
+                // There is one user, and every client is it.
+                b"user" if *value == b"default" => {}
+                b"user" => return Err(errors::no_such_user(value).into()),
+                b"maxage" => {
+                    let age = int::parse_i64(value).ok_or(errors::MAXAGE_NOT_AN_INTEGER)?;
+                    filter.age_min_s = u64::try_from(age).ok().filter(|age| *age > 0).ok_or(errors::MAXAGE_POSITIVE)?;
+                }
+                b"skipme" => match &*value.to_ascii_lowercase() {
+                    b"yes" => filter.but = Some(own),
+                    b"no" => filter.but = None,
+                    _ => return Err(errors::SYNTAX.into()),
+                },
+                _ => return Err(errors::SYNTAX.into()),
+            }
+        }
+        if rest.is_empty() { Ok(filter) } else { Err(errors::SYNTAX.into()) }
+    }
+
+    fn matches(&self, client: &Client, now_ms: u64) -> bool {
+        let is = |wanted: &Option<Vec<u8>>, address: fn(&Client) -> String| {
+            wanted.as_ref().is_none_or(|wanted| address(client).as_bytes() == wanted)
+        };
+        self.id.is_none_or(|id| client.id == id)
+            && !self.nobody
+            && self.but != Some(client.id)
+            && client.age_s(now_ms) >= self.age_min_s
+            && is(&self.addr, Client::remote)
+            && is(&self.laddr, Client::local)
+    }
+}
+
+/// `CLIENT KILL addr:port`, or `CLIENT KILL [ID id] [TYPE class] [ADDR addr] [LADDR addr] [USER name] [MAXAGE seconds] [SKIPME yes | no]`
+pub fn kill(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
+    let own = ctx.client().id;
+    let old_form = args.len() == 3;
+    let filter = if old_form {
+        let addr = Some(args[2].to_vec());
+        Filter { id: None, addr, laddr: None, nobody: false, age_min_s: 0, but: None }
+    } else {
+        match Filter::parse(&args[2..], own) {
+            Ok(filter) => filter,
+            Err(failure) => return ctx.fail(failure),
+        }
+    };
+    let make = || {
+        let (filter, mut seen, mut killed) = (filter.clone(), 0, 0);
+        move |local: &mut Local<'_>, budget: &mut Budget| {
+            let now_ms = local.clock.unix_ms();
+            // Whose id is asked for needs no search.
+            if let Some(id) = filter.id {
+                seen = id.saturating_sub(1).max(seen);
+            }
+            while let Some((index, client)) = local.clients.after(seen) {
+                seen = client.id;
+                if filter.id.is_some_and(|id| seen > id) {
+                    break;
+                }
+                if filter.matches(client, now_ms) {
+                    local.clients.kill(index);
+                    killed += 1;
+                    // The caller takes its reply along.
+                    if seen != own {
+                        local.asks.kill.push(seen);
+                    }
+                }
+                if budget.is_spent(8) {
+                    return None;
+                }
+            }
+            // So that INFO tells it wherever it is asked next.
+            local.stats.clients = local.clients.alive() as u64;
+            local.fleet.publish(local.stats);
+            Some(killed)
+        }
+    };
+    let outcome = everywhere_sliced(ctx, make, move |ctx, counts: Vec<i64>| {
+        let killed = counts.into_iter().sum();
+        match (old_form, killed) {
+            (false, killed) => ctx.reply.int(killed),
+            (true, 0) => {
+                ctx.fail(errors::NO_SUCH_CLIENT);
+            }
+            (true, _) => ctx.out().ok(),
+        }
+    });
+    if outcome == Outcome::Done && ctx.client().is_killed() { Outcome::Close } else { outcome }
+}
+
+// ---- The caller itself ----
+
+/// `CLIENT REPLY ON | OFF | SKIP`
+pub fn reply(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
+    match &*args[2].to_ascii_lowercase() {
+        b"on" => {
+            ctx.client().set_replies(Replies::All);
+            ctx.out().ok();
+        }
+        b"off" => ctx.client().set_replies(Replies::None),
+        b"skip" => {
+            let client = ctx.client();
+            if client.replies() != Replies::None {
+                client.set_replies(Replies::SkipNext);
+            }
+        }
+        _ => return ctx.fail(errors::SYNTAX),
+    }
+    Outcome::Done
+}
+
+fn on_or_off(word: &[u8]) -> Result<bool, Failure> {
+    match &*word.to_ascii_lowercase() {
+        b"on" => Ok(true),
+        b"off" => Ok(false),
+        _ => Err(errors::SYNTAX.into()),
+    }
+}
+
+/// `CLIENT NO-EVICT ON | OFF`
+pub fn no_evict(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
+    ctx.attempt(|ctx| {
+        ctx.client().no_evict = on_or_off(args[2])?;
+        ctx.out().ok();
+        Ok(())
+    })
+}
+
+/// `CLIENT NO-TOUCH ON | OFF`
+pub fn no_touch(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
+    ctx.attempt(|ctx| {
+        let on = on_or_off(args[2])?;
+        ctx.client().set_gate(gate::NO_TOUCH, on);
+        ctx.out().ok();
+        Ok(())
+    })
+}
+
+/// `CLIENT UNBLOCK id [TIMEOUT | ERROR]`. No command waits for what other clients do yet, and those that go on in slices or are paused are
+/// not blocked in this sense: there is nobody to unblock.
+pub fn unblock(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
+    ctx.attempt(|ctx| {
+        match args.get(3).map(|reason| reason.to_ascii_lowercase()).as_deref() {
+            None | Some(b"timeout" | b"error") if args.len() <= 4 => {}
+            Some(_) if args.len() > 4 => return Err(errors::subcommand_syntax("client", args[1]).into()),
+            _ => return Err(errors::UNBLOCK_REASON.into()),
+        }
+        parse_int(args[2])?;
+        ctx.reply.int(0);
+        Ok(())
+    })
+}
+
+/// RESET: the connection as it was when it was made.
+pub fn reset(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
+    let locked = !ctx.config.requirepass.is_empty();
+    let client = ctx.client();
+    client.reset();
+    client.set_gate(gate::UNAUTHENTICATED, locked);
+    ctx.reply.set_version(false);
+    ctx.reply.simple("RESET");
+    Outcome::Done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_add_up() {
+        let ms = Duration::from_millis;
+        let mut pause = Pause::default();
+        assert!(!pause.is_on() && !pause.stops(Flags::WRITE) && pause.left(5).is_none());
+        pause.begin(1_000, ms(1), false);
+        assert!(pause.stops(Flags::WRITE) && pause.stops(Flags::MAY_REPLICATE) && !pause.stops(Flags::READONLY));
+        // Shorter and stricter: the later end stays, the stricter kind is taken.
+        pause.begin(2_000, Duration::ZERO, true);
+        assert!(pause.stops(Flags::READONLY));
+        assert_eq!(pause.left(1_000), Some(ms(1)));
+        pause.begin(2_000, ms(2), false);
+        assert!(pause.stops(Flags::READONLY), "the stricter one goes on");
+        pause.look_at(2_001_999);
+        assert!(pause.is_on());
+        pause.look_at(2_002_000);
+        assert!(!pause.is_on());
+        // One that is over leaves nothing to the next.
+        pause.begin(3_000_000, ms(1), true);
+        pause.begin(9_000_000, ms(1), false);
+        assert!(!pause.stops(Flags::READONLY) && pause.stops(Flags::WRITE));
+    }
+
+    #[test]
+    fn endless_pauses() {
+        let mut pause = Pause::default();
+        pause.begin(7, Duration::from_millis(u64::MAX), true);
+        pause.look_at(u64::MAX - 1);
+        assert!(pause.is_on());
+    }
+}
