@@ -4,7 +4,7 @@ use crate::base::clock::Stopwatch;
 use crate::base::indexed::Indexed;
 use crate::base::out::Out;
 use crate::base::sync::mailbox::Receiver;
-use crate::cmd::client::{Client, gate};
+use crate::cmd::client::{Client, gate, mark};
 use crate::cmd::ctx::{Budget, Task};
 use crate::cmd::fleet::Errand;
 use crate::db::{Access, Alone};
@@ -354,7 +354,8 @@ impl<A: Access> State<A> {
         engine.stats.suspended_clients -= u64::from(std::mem::replace(&mut client.suspended, suspended));
         let paused = session.is_paused();
         engine.stats.paused_clients += u64::from(paused);
-        engine.stats.paused_clients -= u64::from(std::mem::replace(&mut client.paused, paused));
+        engine.stats.paused_clients -= u64::from(client.is(mark::PAUSED));
+        client.set_mark(mark::PAUSED, paused);
         let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let (query, output) = (clamp(session.bytes()), clamp(queued));
         let before = u64::from(client.query_bytes) + u64::from(client.out_bytes);
@@ -558,7 +559,7 @@ impl<A: Access> Handler for State<A> {
             let database = client.database;
             self.engine.stats.clients_bytes -= u64::from(client.query_bytes) + u64::from(client.out_bytes);
             self.engine.stats.suspended_clients -= u64::from(client.suspended);
-            self.engine.stats.paused_clients -= u64::from(client.paused);
+            self.engine.stats.paused_clients -= u64::from(client.is(mark::PAUSED));
             self.engine.clients.remove(conn.index);
             if let Some(task) = slot.session.close(&mut self.engine, database as usize) {
                 let bytes = task.bytes() as u64;
