@@ -96,14 +96,22 @@ pub struct Client {
     pub gate: u8,
     /// RESP3 was negotiated.
     pub resp3: bool,
-    pub unix: bool,
     pub suspended: bool,
-    /// Its next command waits for the end of CLIENT PAUSE.
-    pub paused: bool,
-    /// Shall not be closed to make room (CLIENT NO-EVICT).
-    pub no_evict: bool,
-    replies: Replies,
+    /// Bits of [`mark`], and `Replies` from bit 6 on: there are many clients.
+    marks: u8,
 }
+
+/// Bits of what is told of a client.
+pub mod mark {
+    pub const UNIX: u8 = 1;
+    /// Its next command waits for the end of CLIENT PAUSE.
+    pub const PAUSED: u8 = 2;
+    /// Shall not be closed to make room (CLIENT NO-EVICT).
+    pub const NO_EVICT: u8 = 4;
+}
+
+const REPLIES: [Replies; 4] = [Replies::All, Replies::None, Replies::Skip, Replies::SkipNext];
+const REPLIES_SHIFT: u32 = 6;
 
 impl Client {
     #[must_use]
@@ -121,21 +129,27 @@ impl Client {
             database: 0,
             gate: 0,
             resp3: false,
-            unix,
             suspended: false,
-            paused: false,
-            no_evict: false,
-            replies: Replies::All,
+            marks: if unix { mark::UNIX } else { 0 },
         }
     }
 
     #[must_use]
     pub fn replies(&self) -> Replies {
-        self.replies
+        REPLIES[usize::from(self.marks >> REPLIES_SHIFT)]
+    }
+
+    #[must_use]
+    pub fn is(&self, mark: u8) -> bool {
+        self.marks & mark != 0
+    }
+
+    pub fn set_mark(&mut self, mark: u8, on: bool) {
+        self.marks = if on { self.marks | mark } else { self.marks & !mark };
     }
 
     pub fn set_replies(&mut self, replies: Replies) {
-        self.replies = replies;
+        self.marks = self.marks & ((1 << REPLIES_SHIFT) - 1) | (replies as u8) << REPLIES_SHIFT;
         self.set_gate(gate::SILENT, replies != Replies::All);
     }
 
@@ -171,7 +185,7 @@ impl Client {
     pub fn reset(&mut self) {
         self.database = 0;
         self.resp3 = false;
-        self.no_evict = false;
+        self.set_mark(mark::NO_EVICT, false);
         self.set_replies(Replies::All);
         self.set_gate(gate::NO_TOUCH, false);
         if let Some(labels) = &mut self.labels {
@@ -196,13 +210,13 @@ impl Client {
         let idle_s = now_unix_ms.saturating_sub(self.last_input_unix_ms) / 1000;
         let age_s = self.age_s(now_unix_ms);
         let mut flags = String::new();
-        if self.suspended || self.paused {
+        if self.suspended || self.is(mark::PAUSED) {
             flags.push('b');
         }
-        if self.unix {
+        if self.is(mark::UNIX) {
             flags.push('U');
         }
-        if self.no_evict {
+        if self.is(mark::NO_EVICT) {
             flags.push('e');
         }
         if self.gate & gate::NO_TOUCH != 0 {

@@ -3,7 +3,7 @@
 //! What concerns all clients has been done on every worker when it is answered: a killed client runs nothing more and is in no list, a pause
 //! holds.
 
-use super::client::{Client, Replies, gate};
+use super::client::{Client, Replies, gate, mark};
 use super::ctx::{Args, Budget, Ctx, Failure, Outcome};
 use super::fleet::{Local, everywhere, everywhere_sliced};
 use super::options::parse_int;
@@ -235,7 +235,8 @@ fn on_or_off(word: &[u8]) -> Result<bool, Failure> {
 /// `CLIENT NO-EVICT ON | OFF`
 pub fn no_evict(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     ctx.attempt(|ctx| {
-        ctx.client().no_evict = on_or_off(args[2])?;
+        let on = on_or_off(args[2])?;
+        ctx.client().set_mark(mark::NO_EVICT, on);
         ctx.out().ok();
         Ok(())
     })

@@ -4,7 +4,7 @@ use crate::base::clock::Stopwatch;
 use crate::base::indexed::Indexed;
 use crate::base::out::Out;
 use crate::base::sync::mailbox::Receiver;
-use crate::cmd::client::{Client, gate};
+use crate::cmd::client::{Client, gate, mark};
 use crate::cmd::ctx::{Budget, Task};
 use crate::cmd::fleet::Errand;
 use crate::db::{Access, Alone};
@@ -14,7 +14,7 @@ use crate::proto::errors;
 use crate::session::{Session, Turn};
 use crate::worker::rates::Rates;
 use bumpalo::Bump;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,8 +36,6 @@ const CRON_CONNECTIONS: usize = 256;
 pub(super) struct Slot {
     pub(super) session: Session,
     pub(super) generation: u32,
-    /// Monotonic second since when more output waits than the soft limit, 0 = it does not.
-    pub(super) over_since_s: u32,
     /// In `State::ready`, `State::held`: an id stands in a queue once.
     pub(super) queued: bool,
     /// Memory was counted for the client.
@@ -77,6 +75,8 @@ pub struct State<A = Alone> {
     pub(super) ready: VecDeque<ConnId>,
     /// Sessions that wait for names, in the order of their arrival.
     held: VecDeque<ConnId>,
+    /// The few with more output than the soft limit, with the monotonic second since when.
+    over_since_s: HashMap<ConnId, u32>,
     /// The same for those that wait for the end of a pause.
     paused: VecDeque<ConnId>,
     /// Sessions that were left with output in this turn, to be looked after when it was offered to the kernel.
@@ -118,6 +118,7 @@ impl<A: Access> State<A> {
             ready: VecDeque::new(),
             held: VecDeque::new(),
             paused: VecDeque::new(),
+            over_since_s: HashMap::new(),
             owing: Vec::new(),
             orphans: VecDeque::new(),
             to_close: Vec::new(),
@@ -353,7 +354,8 @@ impl<A: Access> State<A> {
         engine.stats.suspended_clients -= u64::from(std::mem::replace(&mut client.suspended, suspended));
         let paused = session.is_paused();
         engine.stats.paused_clients += u64::from(paused);
-        engine.stats.paused_clients -= u64::from(std::mem::replace(&mut client.paused, paused));
+        engine.stats.paused_clients -= u64::from(client.is(mark::PAUSED));
+        client.set_mark(mark::PAUSED, paused);
         let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let (query, output) = (clamp(session.bytes()), clamp(queued));
         let before = u64::from(client.query_bytes) + u64::from(client.out_bytes);
@@ -433,14 +435,13 @@ impl<A: Access> State<A> {
             let client = self.engine.clients.get(index);
             let idle_ms = now_ms.saturating_sub(client.last_input_unix_ms);
             let over = limit.soft_bytes > 0 && u64::from(client.out_bytes) > limit.soft_bytes;
-            if let Some(slot) = self.sessions.get_mut(index) {
+            if let Some(slot) = self.sessions.get(index) {
+                let conn = ConnId { index, generation: slot.generation };
                 if !over {
-                    slot.over_since_s = 0;
-                } else if slot.over_since_s == 0 {
-                    slot.over_since_s = now_s;
-                } else if u64::from(now_s - slot.over_since_s) > limit.soft_s {
+                    self.over_since_s.remove(&conn);
+                } else if u64::from(now_s - *self.over_since_s.entry(conn).or_insert(now_s)) > limit.soft_s {
                     log::warn!("Client id={} closed for overcoming of output buffer limits.", client.id);
-                    self.to_close.push(ConnId { index, generation: slot.generation });
+                    self.to_close.push(conn);
                     continue;
                 }
             }
@@ -489,7 +490,6 @@ impl<A: Access> Handler for State<A> {
             Slot {
                 session: Session::default(),
                 generation: conn.generation,
-                over_since_s: 0,
                 queued: false,
                 accounted: false,
                 admitted: !full,
@@ -548,6 +548,7 @@ impl<A: Access> Handler for State<A> {
     }
 
     fn closed(&mut self, conn: ConnId, _why: Why) {
+        self.over_since_s.remove(&conn);
         if let Some(slot) = self.sessions.remove(conn.index) {
             if slot.admitted
                 && let Some(balance) = &self.balance
@@ -558,7 +559,7 @@ impl<A: Access> Handler for State<A> {
             let database = client.database;
             self.engine.stats.clients_bytes -= u64::from(client.query_bytes) + u64::from(client.out_bytes);
             self.engine.stats.suspended_clients -= u64::from(client.suspended);
-            self.engine.stats.paused_clients -= u64::from(client.paused);
+            self.engine.stats.paused_clients -= u64::from(client.is(mark::PAUSED));
             self.engine.clients.remove(conn.index);
             if let Some(task) = slot.session.close(&mut self.engine, database as usize) {
                 let bytes = task.bytes() as u64;

@@ -256,8 +256,11 @@ fn databases_is_configurable() {
 #[test]
 fn client_id_and_names() {
     let server = Server::start();
-    let (mut c, mut d) = (server.client(), server.client());
-    let (first, second) = (c.run("CLIENT ID").int(), d.run("CLIENT ID").int());
+    // An id is given when a worker opens the connection, so the second one waits for the first.
+    let mut c = server.client();
+    let first = c.run("CLIENT ID").int();
+    let mut d = server.client();
+    let second = d.run("CLIENT ID").int();
     assert!(first > 0 && second > first, "ids grow: {first}, {second}");
     assert_eq!(c.run("client id").int(), first, "an id stays");
     script(

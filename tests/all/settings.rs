@@ -78,6 +78,8 @@ fn every_worker_follows_at_once() {
 fn a_password_for_those_who_come() {
     for server in servers(&[]) {
         let mut clients = crowd(&server);
+        // A connection is there when its worker has opened it, which may be later than the kernel has.
+        clients.iter_mut().for_each(|client| client.expect("PING", "+PONG"));
         clients[0].expect("CONFIG SET requirepass secret", "+OK");
         let mut late = crowd(&server);
         for client in &mut late {
