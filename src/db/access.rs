@@ -29,8 +29,9 @@ pub const CLOCK_MAX: u32 = (1 << CLOCK_BITS) - 1;
 /// Idle ticks that are not told apart any more.
 const OLD_TICKS: u32 = 3 << (CLOCK_BITS - 2);
 const FUTURE_TICKS: u32 = 7 << (CLOCK_BITS - 3);
-/// Home buckets looked at in a call; there are ten a second, some 43 million in an eighth of the range, for some 400 million keys.
-const AGE_UNIT: usize = 32;
+/// A call looks at one home bucket (some ten keys) for so many keys of the shard, and one more: with ten calls a second all are seen within half a
+/// day, an eighth of the range being 1.5 days. Looking costs a miss for each key, and nobody waits for it.
+const AGE_KEYS: usize = 4_000_000;
 const_assert!(CLOCK_BITS + 12 == u32::BITS);
 
 /// A Unix time on the clock.
@@ -127,7 +128,8 @@ impl Shard {
         let now = tick(now_ms);
         let mut walk = self.aging;
         let mut old: Vec<Handle> = Vec::new();
-        for _ in 0..AGE_UNIT {
+        let keys: usize = self.databases[..self.databases_used].iter().map(|database| database.len()).sum();
+        for _ in 0..=keys / AGE_KEYS {
             if walk.database >= self.databases_used {
                 walk = Walk::default();
             }
@@ -216,7 +218,7 @@ mod tests {
         for hour in 0..24 * 60 {
             now_ms += 3_600_000;
             // The tables have some 180 home buckets each.
-            for _ in 0..2 {
+            for _ in 0..64 {
                 shard.age_some(now_ms);
             }
             if hour % 50 == 0 {
