@@ -32,7 +32,7 @@ pub struct Local<'a> {
 /// Something to do on another worker. Called until it says that it is done (true), each time with a budget.
 pub type Errand = Box<dyn FnMut(&mut Local<'_>, &mut Budget) -> bool + Send>;
 
-/// Errands are few; those beyond this wait with their sender.
+/// Room for reservations, of which errands make none: they are few, and must not be refused.
 const MAILBOX_ROOM: usize = 1024;
 
 /// A notice on lines of its own, so that writing it disturbs nobody.
@@ -134,7 +134,7 @@ impl Fleet {
     pub fn total(&self, own: &Stats) -> Stats {
         let mut total = own.clone();
         if let Some(common) = &self.common {
-            for (_, notice) in common.board.iter().enumerate().filter(|(worker, _)| *worker != self.me) {
+            for (_, notice) in self.others(&common.board) {
                 total.absorb(&notice.stats());
             }
         }
@@ -148,10 +148,23 @@ impl Fleet {
         common.board.iter().enumerate().map(look).collect()
     }
 
+    /// The sum of something that each worker has counted; `own` is this one's.
+    #[must_use]
+    pub fn sum(&self, own: &Stats, of: impl Fn(&Stats) -> u64) -> u64 {
+        let others = self.common.iter().flat_map(|common| self.others(&common.board));
+        of(own) + others.map(|(_, notice)| of(&notice.stats())).sum::<u64>()
+    }
+
+    /// Of what each worker has one of, that of the others, with their numbers.
+    fn others<'a, T>(&self, all: &'a [T]) -> impl Iterator<Item = (usize, &'a T)> {
+        let me = self.me;
+        all.iter().enumerate().filter(move |(worker, _)| *worker != me)
+    }
+
     /// Has each of the others do what `make` makes for it. Not waited for.
     pub fn tell_others(&self, mut make: impl FnMut() -> Errand) {
         if let Some(common) = &self.common {
-            for (_, post) in common.posts.iter().enumerate().filter(|(worker, _)| *worker != self.me) {
+            for (_, post) in self.others(&common.posts) {
                 post.send_control(make());
             }
         }
@@ -233,7 +246,7 @@ where
     });
     if let Some(common) = &ctx.fleet.common {
         let (asker, client) = (ctx.fleet.me, ctx.clients.get(ctx.me).id);
-        for (worker, post) in common.posts.iter().enumerate().filter(|(worker, _)| *worker != asker) {
+        for (worker, post) in ctx.fleet.others(&common.posts) {
             let (mut part, gathering, home) = (make(), Arc::clone(&gathering), common.posts[asker].clone());
             post.send_control(Box::new(move |local, budget| {
                 let Some(answer) = part(local, budget) else { return false };

@@ -377,8 +377,8 @@ pub static DIRECTIVES: &[Directive] = &[
         group: Group::Workers,
         default: "0",
         mutability: Mutability::Immutable,
-        summary: "Threads that serve, 0 = one a CPU of cpu-list, else of the affinity mask, within the cgroup's quota; this version: 1",
-        kind: Kind::Text { what: "<number>", get: |c| c.workers.to_string().into_bytes(), set: set_workers },
+        summary: "Threads that serve, 0 = one a CPU of cpu-list, else of the affinity mask, within the cgroup's quota",
+        kind: Kind::Integer { min: 0, max: WORKERS_MAX, get: |c| c.workers.into(), set: |c, v| c.workers = narrow(v) },
     },
     Directive {
         name: "cpu-list",
@@ -568,15 +568,6 @@ fn narrow<T: TryFrom<i64>>(number: i64) -> T {
 
 fn no_persistence(accepted: &str) -> ValueError {
     ValueError::Refused(format!("there is no persistence yet: only '{accepted}' is accepted").into())
-}
-
-fn set_workers(config: &mut Config, word: &[u8]) -> Result<(), ValueError> {
-    let workers = value::integer(word)?;
-    if !(0..=WORKERS_MAX).contains(&workers) {
-        return Err(ValueError::Range { min: 0, max: WORKERS_MAX });
-    }
-    config.workers = narrow(workers);
-    Ok(())
 }
 
 fn set_cpu_list(config: &mut Config, word: &[u8]) -> Result<(), ValueError> {

@@ -224,22 +224,4 @@ impl Db<'_> {
         self.set_slow(key, found, value, deadline)?;
         Ok(grows)
     }
-
-    /// A blob that is to become the value of a key.
-    ///
-    /// # Errors
-    /// [`DbError::OutOfMemory`].
-    pub fn begin_value(&mut self, key: Key<'_>, len: usize) -> Result<BlobId, DbError> {
-        self.enter(key.hash);
-        self.shard.blob_new(len)
-    }
-
-    /// Appends to a blob that `begin_value` made for this key.
-    ///
-    /// # Errors
-    /// [`DbError::OutOfMemory`].
-    pub fn append_value(&mut self, key: Key<'_>, id: BlobId, bytes: &[u8]) -> Result<(), DbError> {
-        self.enter(key.hash);
-        self.shard.blob_append(id, bytes)
-    }
 }

@@ -269,7 +269,12 @@ pub struct Shared {
     workers: usize,
     /// When the next deadline of those may be due, as last looked at.
     next_due_ms: Option<u64>,
+    /// Sweeps asked for so far: each goes over a part of them.
+    sweeps: usize,
 }
+
+/// A sweep goes over a shard in so many of this worker's: a pass over the classes of each slab at every one would keep an idle server busy.
+const SWEEP_PARTS: usize = 4;
 
 impl Shared {
     /// The way of worker `me` of `workers`.
@@ -277,7 +282,7 @@ impl Shared {
     /// # Errors
     /// If the address space cannot be reserved.
     pub fn new(keyspace: Arc<Keyspace<SpinLock>>, me: usize, workers: usize) -> std::io::Result<Shared> {
-        Ok(Shared { locks: Locks::new(keyspace)?, me, workers, next_due_ms: None })
+        Ok(Shared { locks: Locks::new(keyspace)?, me, workers, next_due_ms: None, sweeps: 0 })
     }
 
     fn keyspace(&self) -> &Keyspace<SpinLock> {
@@ -338,11 +343,13 @@ impl Access for Shared {
         if due {
             self.next_due_ms = None;
             for index in (self.me..self.keyspace().shards.len()).step_by(self.workers) {
-                if self.work_on(index, now_ms, sweep) {
+                let swept = sweep && (index / self.workers + self.sweeps).is_multiple_of(SWEEP_PARTS);
+                if self.work_on(index, now_ms, swept) {
                     self.locks.pending.insert(index);
                 }
             }
         }
+        self.sweeps += usize::from(sweep);
         while !self.locks.pending.is_empty() {
             for index in 0..self.keyspace().shards.len() {
                 if self.locks.pending.contains(index) && !self.work_on(index, now_ms, false) {

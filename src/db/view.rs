@@ -471,12 +471,6 @@ impl<'a> Db<'a> {
         drained
     }
 
-    /// Gives up a blob that became no value of the key with this hash.
-    pub fn blob_release(&mut self, hash: u64, id: dolmen_slab::BlobId) {
-        self.enter(hash);
-        self.shard.blob_release(id);
-    }
-
     /// Would both keys lie in one shard? Then a blob may pass from one to the other.
     #[must_use]
     pub fn same_shard(&self, a: Key<'_>, b: Key<'_>) -> bool {

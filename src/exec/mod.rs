@@ -67,7 +67,7 @@ impl<A: Access> Engine<A> {
     pub fn used_bytes(&mut self) -> u64 {
         let mut data_bytes = 0;
         self.keyspace.each_shard(|shard| data_bytes += shard.used_bytes());
-        data_bytes + self.fleet.total(&self.stats).held_bytes()
+        data_bytes + self.fleet.sum(&self.stats, Stats::held_bytes)
     }
 
     /// What an errand of another worker may touch.

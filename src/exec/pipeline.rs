@@ -388,7 +388,8 @@ impl<A: Access> Engine<A> {
         };
         if let Some(unused) = ctx.blob.take() {
             ctx.db.lock_none();
-            ctx.db.blob_release(request.hash, unused);
+            let key = ctx.first_key(b"");
+            ctx.db.blob_drop(key, unused);
         }
         end
     }

@@ -12,13 +12,14 @@
 use super::PIECE_BYTES;
 use crate::cmd::ctx::{Args, Budget, Ctx, FIRST_SLICE, Failure, Outcome, Task};
 use crate::cmd::event::Event;
+use crate::cmd::pieces::Draft;
 use crate::db::bits::{StringSnapshot, blob_piece};
 use crate::db::hold::Mode;
 use crate::db::view::Deadline;
 use crate::db::{Db, NewValue};
 use crate::proto::errors;
 use crate::types::bitmap::{Fold, Operation};
-use dolmen_slab::{BlobId, BlobRef};
+use dolmen_slab::BlobRef;
 
 /// Bytes of result times sources that are combined at once.
 const AT_ONCE_BYTES: usize = PIECE_BYTES;
@@ -76,7 +77,7 @@ pub fn bitop(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         at: 0,
         next: 0,
         fold: Fold::new(operation),
-        result: None,
+        result: Draft::default(),
     };
     if !many && ctx.db.hold_begin(1, Mode::Exclusive) {
         // This is the instant, and all is gathered already.
@@ -207,7 +208,7 @@ struct Job {
     next: usize,
     fold: Fold,
     /// The result so far, unless it fits one piece.
-    result: Option<BlobId>,
+    result: Draft,
 }
 
 impl Job {
@@ -273,11 +274,7 @@ impl Job {
                 put(ctx, &self.destination, NewValue::Raw(bytes), len)?;
                 return Ok(true);
             }
-            let result = match self.result {
-                Some(result) => result,
-                None => *self.result.insert(ctx.db.begin_value(key, len)?),
-            };
-            ctx.db.append_value(key, result, bytes)?;
+            self.result.append(&mut ctx.db, key, len, bytes)?;
             self.at += bytes.len();
             self.next = 0;
             self.fold.clear();
@@ -314,10 +311,8 @@ impl Task for Job {
     }
 
     fn abandon(&mut self, db: &mut Db<'_>) {
-        if let Some(result) = self.result.take() {
-            let key = db.key(&self.destination);
-            db.blob_drop(key, result);
-        }
+        let key = db.key(&self.destination);
+        self.result.release(db, key);
         if !matches!(self.state, State::Waiting | State::Over) {
             db.hold_end();
         }

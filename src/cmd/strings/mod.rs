@@ -28,22 +28,19 @@ use options::{Command, Options, positive_deadline};
 /// Writes the string at a key as a bulk string; a large one is sent from where it lies. On an error nothing is written.
 #[inline(always)]
 fn reply_value(ctx: &mut Ctx<'_>, key: Key<'_>) -> Result<(), DbError> {
-    // `db` and `reply` are separate fields, so the value is copied straight from the item into the output.
-    match ctx.db.read_string(key)? {
-        Some(Value::Raw(bytes)) => ctx.reply.bulk(bytes),
-        Some(Value::Int(i)) => ctx.reply.bulk_int(i),
-        Some(Value::Blob(id)) => {
-            let blob = ctx.db.blob_ref(id);
-            ctx.reply.bulk_shared(blob);
-        }
-        None => ctx.reply.null(),
-    }
-    Ok(())
+    reply_value_counted::<true>(ctx, key)
 }
 
 /// The same for a key that was read before, which is not counted twice.
 fn reply_value_again(ctx: &mut Ctx<'_>, key: Key<'_>) -> Result<(), Failure> {
-    match ctx.db.string_for_write(key)? {
+    Ok(reply_value_counted::<false>(ctx, key)?)
+}
+
+#[inline(always)]
+fn reply_value_counted<const COUNTED: bool>(ctx: &mut Ctx<'_>, key: Key<'_>) -> Result<(), DbError> {
+    let value = if COUNTED { ctx.db.read_string(key)? } else { ctx.db.string_for_write(key)? };
+    // `db` and `reply` are separate fields, so the value is copied straight from the item into the output.
+    match value {
         Some(Value::Raw(bytes)) => ctx.reply.bulk(bytes),
         Some(Value::Int(i)) => ctx.reply.bulk_int(i),
         Some(Value::Blob(id)) => {

@@ -16,7 +16,7 @@ use crate::machine::{Machine, pin_to};
 use crate::notes::Notes;
 use crate::plot::{self, Bars};
 use crate::report::{digits, grouped};
-use crate::run::{Bar, Plan, write_to};
+use crate::run::{Bar, Plan};
 use crate::server::{FLOOR, Named, Server, check_cpus};
 use crate::values::Sizes;
 
@@ -126,17 +126,8 @@ pub fn compare(args: &CompareArgs, interrupt: &Interrupt) -> Result<(), String> 
     if interrupt.happened() {
         notes.say("\nPARTIAL: interrupted");
     }
-    if let Some(path) = &servers.record {
-        notes.keep(path)?;
-    }
-    if let Some(place) = &servers.json {
-        let document = Document { tool: crate::tool(), machine: &machine, versions, rows: &rows };
-        write_to(place, &(serde_json::to_string_pretty(&document).map_err(|error| error.to_string())? + "\n"))?;
-    }
-    if let Some(path) = &servers.plot {
-        plot::bars(path, &charts(&rows))?;
-    }
-    Ok(())
+    let document = Document { tool: crate::tool(), machine: &machine, versions, rows: &rows };
+    notes.finish(servers, &document, || charts(&rows))
 }
 
 /// Name, options, and what they mean, of all rows; wrong ones are told before anything is started.

@@ -12,7 +12,6 @@ use crate::load::{self, Settings};
 use crate::machine::{self, Machine, pin_to};
 use crate::notes::Notes;
 use crate::plot::{self, Bars};
-use crate::run::write_to;
 use crate::server::{FLOOR, Named, Server, check_cpus};
 use crate::values::Sizes;
 use crate::workload::{Records, Variant, Workload};
@@ -114,17 +113,8 @@ pub fn memory(args: &MemoryArgs, interrupt: &Interrupt) -> Result<(), String> {
             break;
         }
     }
-    if let Some(path) = &servers.record {
-        notes.keep(path)?;
-    }
-    if let Some(place) = &servers.json {
-        let document = Document { tool: crate::tool(), machine: &machine, versions, rows: &rows };
-        write_to(place, &(serde_json::to_string_pretty(&document).map_err(|error| error.to_string())? + "\n"))?;
-    }
-    if let Some(path) = &servers.plot {
-        plot::bars(path, &charts(&rows))?;
-    }
-    Ok(())
+    let document = Document { tool: crate::tool(), machine: &machine, versions, rows: &rows };
+    notes.finish(servers, &document, || charts(&rows))
 }
 
 /// Settings to fill a server with keys that begin with a prefix.

@@ -2,7 +2,12 @@
 
 use std::path::Path;
 
+use serde::Serialize;
+
+use crate::cli::ServersArgs;
 use crate::machine::Machine;
+use crate::plot::{self, Bars};
+use crate::run::write_to;
 
 pub struct Notes {
     lines: Vec<String>,
@@ -30,7 +35,26 @@ impl Notes {
         self.lines.push(line.to_string());
     }
 
-    pub fn keep(&self, path: &Path) -> Result<(), String> {
+    fn keep(&self, path: &Path) -> Result<(), String> {
         std::fs::write(path, self.lines.join("\n") + "\n").map_err(|error| format!("{}: {error}", path.display()))
+    }
+
+    /// What a subcommand over several servers leaves behind, as far as it was asked for: the record, the JSON, the picture.
+    pub fn finish(
+        &self,
+        asked: &ServersArgs,
+        document: &impl Serialize,
+        charts: impl FnOnce() -> Vec<Bars>,
+    ) -> Result<(), String> {
+        if let Some(path) = &asked.record {
+            self.keep(path)?;
+        }
+        if let Some(place) = &asked.json {
+            write_to(place, &(serde_json::to_string_pretty(document).map_err(|error| error.to_string())? + "\n"))?;
+        }
+        if let Some(path) = &asked.plot {
+            plot::bars(path, &charts())?;
+        }
+        Ok(())
     }
 }

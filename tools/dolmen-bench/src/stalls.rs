@@ -17,7 +17,6 @@ use crate::notes::Notes;
 use crate::plot::{self, Bars};
 use crate::record::{Latency, Tally};
 use crate::report::digits;
-use crate::run::write_to;
 use crate::server::{FLOOR, Named, Server, check_cpus};
 use crate::values::Sizes;
 use crate::wire::reply::Outcome;
@@ -114,17 +113,8 @@ pub fn stalls(args: &StallsArgs, interrupt: &Interrupt) -> Result<(), String> {
         }
         all.push(of);
     }
-    if let Some(path) = &servers.record {
-        notes.keep(path)?;
-    }
-    if let Some(place) = &servers.json {
-        let document = Document { tool: crate::tool(), machine: &machine, versions, keys: args.keys, servers: &all };
-        write_to(place, &(serde_json::to_string_pretty(&document).map_err(|error| error.to_string())? + "\n"))?;
-    }
-    if let Some(path) = &servers.plot {
-        plot::bars(path, &[chart(&args.rows, &all)])?;
-    }
-    Ok(())
+    let document = Document { tool: crate::tool(), machine: &machine, versions, keys: args.keys, servers: &all };
+    notes.finish(servers, &document, || vec![chart(&args.rows, &all)])
 }
 
 /// A server, and the client that does big things to it.
