@@ -1,5 +1,6 @@
 //! What the server knows of a connected client, beyond its bytes: identity, protocol, database, for CLIENT and INFO.
 
+use super::transactions::Transaction;
 use crate::base::indexed::Indexed;
 use static_assertions::const_assert;
 use std::collections::VecDeque;
@@ -18,6 +19,8 @@ pub mod gate {
     pub const NO_TOUCH: u8 = 4;
     /// Another client has ended this one; what it has sent is not run any more.
     pub const KILLED: u8 = 8;
+    /// Commands are queued until EXEC.
+    pub const MULTI: u8 = 16;
     /// Those that do not keep a command from running in slices.
     pub const HARMLESS: u8 = NO_TOUCH;
 }
@@ -85,6 +88,8 @@ pub struct Client {
     created_unix_s: u32,
     addresses: Addresses,
     labels: Option<Box<Labels>>,
+    /// Of a client in MULTI, or one that watches keys.
+    pub transaction: Option<Box<Transaction>>,
     /// The last command, as `client|list` (a thin pointer: there are many clients).
     pub last_command: &'static &'static str,
     pub fd: i32,
@@ -122,6 +127,7 @@ impl Client {
             created_unix_s: u32::try_from(now_unix_ms / 1000).unwrap_or(u32::MAX),
             addresses: Addresses::new(remote, local),
             labels: None,
+            transaction: None,
             last_command: &"NULL",
             fd,
             query_bytes: 0,
@@ -210,8 +216,18 @@ impl Client {
         let idle_s = now_unix_ms.saturating_sub(self.last_input_unix_ms) / 1000;
         let age_s = self.age_s(now_unix_ms);
         let mut flags = String::new();
+        let (queued, queue_bytes, transaction_bytes, watches) =
+            self.transaction.as_ref().map_or((None, 0, 0, 0), |transaction| {
+                (transaction.queued(), transaction.queue_bytes(), transaction.bytes(), transaction.watches())
+            });
+        if queued.is_some() {
+            flags.push('x');
+        }
         if self.suspended || self.is(mark::PAUSED) {
             flags.push('b');
+        }
+        if self.transaction.as_ref().is_some_and(|transaction| transaction.is_touched()) {
+            flags.push('d');
         }
         if self.is(mark::UNIX) {
             flags.push('U');
@@ -225,12 +241,12 @@ impl Client {
         if flags.is_empty() {
             flags.push('N');
         }
-        let memory = size_of::<Client>() + self.query_bytes as usize + self.out_bytes as usize;
+        let memory = size_of::<Client>() + self.query_bytes as usize + self.out_bytes as usize + transaction_bytes;
         let mut line = String::new();
         let _ = write!(
             line,
-            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub=0 psub=0 ssub=0 multi=-1 qbuf={} qbuf-free=0 \
-             argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={} oll=0 omem=0 tot-mem={memory} events={} cmd={} user=default redir=-1 resp={} \
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub=0 psub=0 ssub=0 multi={} watch={watches} qbuf={} \
+             qbuf-free=0 argv-mem=0 multi-mem={queue_bytes} rbs=0 rbp=0 obl={} oll=0 omem=0 tot-mem={memory} events={} cmd={} user=default redir=-1 resp={} \
              lib-name={} lib-ver={}",
             self.id,
             self.addresses.remote(),
@@ -240,6 +256,7 @@ impl Client {
             age_s,
             idle_s,
             self.database,
+            queued.map_or(-1, i64::from),
             self.query_bytes,
             self.out_bytes,
             if self.out_bytes > 0 { "rw" } else { "r" },

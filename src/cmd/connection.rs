@@ -184,7 +184,9 @@ pub fn client_setinfo(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
 
 pub fn client_info(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
     let mut line = Vec::new();
-    ctx.client().last_command = &"client|info";
+    if !ctx.in_multi() {
+        ctx.client().last_command = &"client|info";
+    }
     ctx.clients.get(ctx.me).describe(ctx.db.now_ms(), &mut line);
     line.push(b'\n');
     ctx.reply.verbatim(b"txt", &line);
@@ -194,7 +196,9 @@ pub fn client_info(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
 /// `CLIENT LIST [TYPE normal | master | replica | pubsub] [ID id ...]`
 pub fn client_list(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     let mut ids = None;
-    ctx.client().last_command = &"client|list";
+    if !ctx.in_multi() {
+        ctx.client().last_command = &"client|list";
+    }
     let mut nobody = false;
     match (args.get(2).map(|a| a.to_ascii_lowercase()).as_deref(), args.len()) {
         (None, _) => {}

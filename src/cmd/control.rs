@@ -270,6 +270,7 @@ pub fn unblock(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
 /// RESET: the connection as it was when it was made.
 pub fn reset(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
     let locked = !ctx.config.requirepass.is_empty();
+    ctx.end_transaction();
     let client = ctx.client();
     client.reset();
     client.set_gate(gate::UNAUTHENTICATED, locked);

@@ -147,6 +147,12 @@ impl Budget {
         Budget { until_ns: watch.now_ns().saturating_add(whole_ns(time)), watch, calls: 0 }
     }
 
+    /// No time ends it: for what must come to its end.
+    #[must_use]
+    pub fn endless(clock: &Clock) -> Budget {
+        Budget { watch: clock.stopwatch(), until_ns: u64::MAX, calls: 0 }
+    }
+
     /// Is the time used up? Reads the clock at every `every`-th call only.
     #[inline]
     pub fn is_spent(&mut self, every: u32) -> bool {
@@ -175,6 +181,10 @@ pub trait Task {
     }
     /// Does it wait for other workers now? It is given time again when they have answered.
     fn waits_for_others(&self) -> bool {
+        false
+    }
+    /// Is all done but the reply, which waits for others to have heard of it? Within EXEC it is waited for behind the other commands.
+    fn has_taken_effect(&self) -> bool {
         false
     }
     /// Called instead of further steps when the connection has gone: gives back what lies in the shard.
@@ -404,7 +414,9 @@ impl<'a> Ctx<'a> {
 
     /// A further event of a change that was reported (SET with a deadline is `set` and `expire`).
     #[inline(always)]
-    pub fn also(&mut self, _key: Key<'_>, _event: Event) {}
+    pub fn also(&mut self, key: Key<'_>, _event: Event) {
+        self.db.mark_changed(key.hash);
+    }
 
     /// `report` for a key of another database than the client's.
     pub fn report_in(&mut self, database: usize, key: Key<'_>, event: Event) {
@@ -413,7 +425,16 @@ impl<'a> Ctx<'a> {
     }
 
     /// `also` for a key of another database than the client's.
-    pub fn also_in(&mut self, _database: usize, _key: Key<'_>, _event: Event) {}
+    pub fn also_in(&mut self, database: usize, key: Key<'_>, _event: Event) {
+        self.db.in_database(database, |db| db.mark_changed(key.hash));
+    }
+
+    /// Does the command run within EXEC? Then it must come to its end, and not wait for anybody.
+    #[inline(always)]
+    #[must_use]
+    pub fn in_multi(&self) -> bool {
+        self.db.is_whole()
+    }
 
     /// The value given by an argument: the argument itself, or the blob that was received in its place.
     #[inline(always)]

@@ -227,6 +227,10 @@ impl<T: Send + 'static, F: FnOnce(&mut Ctx<'_>, Vec<T>)> Task for Gather<T, F> {
     fn waits_for_others(&self) -> bool {
         self.own.is_none()
     }
+
+    fn has_taken_effect(&self) -> bool {
+        self.own.is_none()
+    }
 }
 
 /// Has every worker do its part of a command, and finishes it with what they answered, in the order of the workers. `make` makes the part.

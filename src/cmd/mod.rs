@@ -24,3 +24,4 @@ pub mod spec;
 pub mod stream;
 pub mod strings;
 pub mod table;
+pub mod transactions;

@@ -58,6 +58,7 @@ mod index;
 mod keys;
 mod server;
 mod string;
+mod transactions;
 
 pub use bitmap::*;
 pub use connection::*;
@@ -67,6 +68,7 @@ pub use index::{Commands, Index};
 pub use keys::{Begin, Find, KeyFlags, KeyPositions, KeySpec, Keys, Located, Refine};
 pub use server::*;
 pub use string::*;
+pub use transactions::*;
 
 bit_set! {
     /// How the pipeline treats a command. The named ones are also what `COMMAND INFO` prints.
@@ -107,6 +109,12 @@ bit_set! {
         TOUCHES_ARBITRARY_KEYS: 26,
         /// Changes how the bytes after it must be parsed or to whom they belong: ends a parse batch.
         ENDS_BATCH: 27,
+        /// Runs at once also between MULTI and EXEC.
+        NOT_QUEUED: 28,
+        /// Runs what was queued since MULTI (EXEC).
+        RUNS_QUEUE: 29,
+        /// Names keys of another database than the client's, or has later commands name them.
+        OTHER_DATABASE: 30,
     }
 }
 

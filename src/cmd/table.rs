@@ -3,7 +3,9 @@
 use super::bits::{self, field, op};
 use super::ctx::{Exec, Sliced};
 use super::spec::{self, Command};
-use super::{connection, control, dump, expire, info, keys, many, moves, object, server, settings, strings};
+use super::{
+    connection, control, dump, expire, info, keys, many, moves, object, server, settings, strings, transactions,
+};
 use crate::db::hold::Mode;
 
 macro_rules! many {
@@ -20,6 +22,7 @@ many!(mget, MGET, 1, Shared, strings::mget_start, strings::mget_each, strings::m
 many!(del, DEL, 1, Exclusive, keys::none_start, keys::del_each, keys::count_finish);
 many!(touch, TOUCH, 1, Shared, keys::none_start, keys::touch_each, keys::count_finish);
 many!(exists, EXISTS, 1, Shared, keys::none_start, keys::exists_each, keys::count_finish);
+many!(watch, WATCH, 1, Shared, transactions::watch_start, transactions::watch_each, transactions::watch_finish);
 
 static CLIENT: [Command<Exec>; 14] = [
     spec::CLIENT_ID.run(Exec::new(connection::client_id)),
@@ -65,7 +68,7 @@ static OBJECT: [Command<Exec>; 5] = [
 ];
 
 /// All commands.
-pub static COMMANDS: [Command<Exec>; 76] = [
+pub static COMMANDS: [Command<Exec>; 81] = [
     // The connection
     spec::PING.run(Exec::new(connection::ping)),
     spec::ECHO.run(Exec::new(connection::echo)),
@@ -140,6 +143,12 @@ pub static COMMANDS: [Command<Exec>; 76] = [
     spec::FLUSHDB.run(Exec::new(keys::flushdb)),
     spec::FLUSHALL.run(Exec::new(keys::flushall)),
     spec::FLUSH.run(Exec::new(keys::flushall)),
+    // Transactions
+    spec::MULTI.run(Exec::new(transactions::multi)),
+    spec::EXEC.run(Exec::new(transactions::exec)),
+    spec::DISCARD.run(Exec::new(transactions::discard)),
+    spec::WATCH.run(Exec::sliced(watch, &WATCH)),
+    spec::UNWATCH.run(Exec::new(transactions::unwatch)),
     // The server
     spec::INFO.run(Exec::new(info::info)),
     spec::COMMAND.container(Exec::new(server::command), &COMMAND),

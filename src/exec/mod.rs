@@ -1,6 +1,7 @@
 //! Runs requests: batches with their memory fetched ahead, the checks before a command, the effects after it, suspended commands.
 //! Reads of a command only its row. Knows nothing of bytes on the wire or of sockets.
 mod pipeline;
+mod transaction;
 
 pub use pipeline::{Batch, End, Request, Share, Waits, apply_effects};
 
@@ -90,6 +91,14 @@ impl<A: Access> Engine<A> {
         let done = task.step(&mut ctx, budget);
         apply_effects(&mut ctx);
         done
+    }
+
+    /// The client's connection has gone, and with it what it has queued and watches.
+    pub fn end_transaction(&mut self, me: u32) {
+        if self.clients.get(me).transaction.is_some() {
+            let mut nowhere = Out::new();
+            self.ctx_of(me, 0, false, &mut nowhere).end_transaction();
+        }
     }
 
     /// The borrows for commands of client `me` that write to `out`.

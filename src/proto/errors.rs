@@ -87,6 +87,7 @@ pub const PROTECTED_MODE: &str = "DENIED Dolmen is running in protected mode bec
      password with '--requirepass <password>', or, if nobody unwanted can reach the server, start it with '--protected-mode no'";
 pub const LOADING: &str = "LOADING Redis is loading the dataset in memory";
 pub const EXECABORT: &str = "EXECABORT Transaction discarded because of previous errors.";
+pub const NOT_IN_MULTI: &str = "ERR Command not allowed inside a transaction";
 pub const EXEC_WITHOUT_MULTI: &str = "ERR EXEC without MULTI";
 pub const DISCARD_WITHOUT_MULTI: &str = "ERR DISCARD without MULTI";
 pub const NESTED_MULTI: &str = "ERR MULTI calls can not be nested";
@@ -123,6 +124,11 @@ pub fn unknown_command(args: &[&[u8]]) -> Vec<u8> {
         preview.extend_from_slice(b"' ");
     }
     [b"ERR unknown command '", head(name, PREVIEW_BYTES), b"', with args beginning with: ", &preview].concat()
+}
+
+/// EXEC that is itself refused, for the reason `why`.
+pub fn exec_refused(why: &[u8]) -> Vec<u8> {
+    [b"EXECABORT Transaction discarded because of: ", why.strip_prefix(b"ERR ").unwrap_or(why)].concat()
 }
 
 /// `container` in any case, `sub` as the client sent it.

@@ -555,6 +555,7 @@ impl<A: Access> Handler for State<A> {
             {
                 balance.dismiss();
             }
+            self.engine.end_transaction(conn.index);
             let client = self.engine.clients.get(conn.index);
             let database = client.database;
             self.engine.stats.clients_bytes -= u64::from(client.query_bytes) + u64::from(client.out_bytes);

@@ -51,7 +51,8 @@ static CONFIG: [Command<()>; 5] = [
 ];
 
 #[rustfmt::skip]
-static ROWS: [Command<()>; 76] = [
+static ROWS: [Command<()>; 81] = [
+    spec::MULTI.run(()), spec::EXEC.run(()), spec::DISCARD.run(()), spec::WATCH.run(()), spec::UNWATCH.run(()),
     spec::PING.run(()), spec::ECHO.run(()), spec::QUIT.run(()), spec::HELLO.run(()), spec::AUTH.run(()),
     spec::SELECT.run(()), spec::RESET.run(()), spec::CLIENT.container((), &CLIENT), spec::SET.run(()), spec::GET.run(()),
     spec::SETNX.run(()), spec::SETEX.run(()), spec::PSETEX.run(()), spec::GETSET.run(()), spec::GETDEL.run(()),

@@ -8,6 +8,7 @@ pub enum Group {
     Generic,
     Server,
     String,
+    Transactions,
 }
 
 impl Group {
@@ -18,6 +19,7 @@ impl Group {
             Group::Generic => "generic",
             Group::Server => "server",
             Group::String => "string",
+            Group::Transactions => "transactions",
         }
     }
 }
