@@ -11,7 +11,7 @@
 use super::pipeline::{Waits, apply_effects, keys_of, must_wait};
 use crate::base::out::Out;
 use crate::cmd::client::Replies;
-use crate::cmd::ctx::{Budget, Ctx, Exec, Outcome, Task};
+use crate::cmd::ctx::{Args, Budget, Ctx, Exec, Outcome, Task};
 use crate::cmd::spec::{Categories, Command, Flags, Locking};
 use crate::cmd::transactions::{List, Queue};
 use crate::db::{Db, Key};
@@ -142,8 +142,7 @@ fn run(ctx: &mut Ctx<'_>, mut queue: Queue) -> (Vec<Piece>, bool) {
         let value = values.next_if(|(at, _)| *at == i).map(|(_, value)| value);
         let heard = is_heard(ctx);
         let before = if heard { None } else { Some(std::mem::take(ctx.out())) };
-        ctx.hash = args.get(row.first_key).filter(|_| row.first_key > 0).map_or(0, |key| ctx.key(key).hash);
-        ctx.site = Site::NONE;
+        begin(ctx, row, args);
         ctx.blob = value.as_ref().map(|value| value.blob);
         match (row.run.run)(ctx, args) {
             Outcome::Done => {}
@@ -175,6 +174,15 @@ fn run(ctx: &mut Ctx<'_>, mut queue: Queue) -> (Vec<Piece>, bool) {
         pieces.push(Piece::Written(std::mem::take(ctx.out())));
     }
     (pieces, close)
+}
+
+/// What a command finds when it runs by itself: its first key's hash, and that shard the current one.
+fn begin(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>) {
+    (ctx.hash, ctx.site) = (0, Site::NONE);
+    if let Some(key) = args.get(row.first_key).filter(|_| row.first_key > 0) {
+        ctx.hash = ctx.key(key).hash;
+        ctx.db.prefetch(ctx.hash);
+    }
 }
 
 /// Does the client get the reply to the command that runs now?

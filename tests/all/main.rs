@@ -32,4 +32,5 @@ mod settings;
 mod strings;
 mod strings_conditions;
 mod strings_parts;
+mod transactions;
 mod workers;
