@@ -486,7 +486,7 @@ fn told_of_by_client_list() {
 fn pauses() {
     for server in servers(&[]) {
         let (mut client, mut other) = (server.client(), server.client());
-        let mut blocked = |count: u64| {
+        let blocked = |count: u64| {
             let mut witness = server.client();
             eventually("clients wait", || witness.info_number("blocked_clients") == count);
         };
