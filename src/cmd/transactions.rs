@@ -257,6 +257,8 @@ impl Ctx<'_> {
         client.set_gate(gate::MULTI, false);
         if let Some(transaction) = client.transaction.take() {
             self.stats.clients_bytes -= transaction.counted_bytes as u64;
+            // What is locked is of the commands.
+            self.db.lock_none();
             transaction.release(&mut self.db);
         }
     }
@@ -288,6 +290,7 @@ impl Ctx<'_> {
             // It will not be run.
             let queue = transaction.queue.take();
             transaction.queue = Some(Queue::default());
+            self.db.lock_none();
             Transaction { queue, ..Transaction::default() }.release(&mut self.db);
         } else {
             transaction.queued += 1;

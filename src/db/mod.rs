@@ -21,6 +21,7 @@ mod strings;
 mod tests;
 pub mod transfer;
 pub mod view;
+pub mod waiters;
 pub mod watch;
 pub mod wheel;
 
@@ -199,6 +200,7 @@ pub struct Shard {
     pub limits: crate::types::Limits,
     pub stats: ShardStats,
     pub holds: hold::Holds,
+    pub waiters: waiters::Waiters,
     watches: watch::Watches,
     /// Lets any two keys count as those of different shards.
     #[cfg(test)]
@@ -231,6 +233,7 @@ impl Shard {
             limits: crate::types::Limits::default(),
             stats: ShardStats::default(),
             holds: hold::Holds::default(),
+            waiters: waiters::Waiters::default(),
             watches: watch::Watches::default(),
             #[cfg(test)]
             apart: false,

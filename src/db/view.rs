@@ -94,13 +94,6 @@ impl<'a> Db<'a> {
         }
     }
 
-    /// Becomes the view of another database.
-    pub fn select(&mut self, index: usize) {
-        if index != self.index {
-            self.look_at_database(index, Db::NOT_LOCATED);
-        }
-    }
-
     /// Swaps two databases in every shard.
     pub fn swap_databases(&mut self, a: usize, b: usize) {
         let now_ms = self.now_ms;
@@ -187,7 +180,7 @@ impl<'a> Db<'a> {
     pub(super) fn expire(&mut self, hash: u64, found: Found) {
         self.shard.stats.expired += 1;
         self.remove_found(hash, found);
-        self.mark_changed(hash);
+        self.mark_changed(self.index, hash);
     }
 
     /// Takes an item out of the table and frees it.

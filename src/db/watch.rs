@@ -163,13 +163,20 @@ impl Db<'_> {
         }
     }
 
-    /// A key of this database was changed, in this slice and under the lock that it was changed under: tells those who watch it.
+    /// Could somebody want to know that this key was changed? To be asked in the slice that has changed it, under the lock under which it was.
     #[inline(always)]
-    pub fn mark_changed(&mut self, hash: u64) {
+    #[must_use]
+    pub fn is_listened_to(&mut self, hash: u64) -> bool {
         debug_assert!(self.is_locked(hash), "a change is reported under the lock under which it was made");
         self.enter(hash);
+        !self.shard.watches.is_empty() || !self.shard.waiters.is_empty()
+    }
+
+    /// A key of a database was changed: tells those who watch it.
+    pub fn mark_changed(&mut self, database: usize, hash: u64) {
+        self.enter(hash);
         if !self.shard.watches.is_empty() {
-            self.shard.watches.touch(self.index, hash);
+            self.shard.watches.touch(database, hash);
         }
     }
 }

@@ -168,8 +168,9 @@ fn run(ctx: &mut Ctx<'_>, mut queue: Queue) -> (Vec<Piece>, bool) {
         }
         follow(ctx);
     }
-    apply_effects(ctx);
     ctx.db.set_whole(false);
+    // Who waits for what was changed is served now, of which the transaction sees nothing.
+    apply_effects(ctx);
     if !pieces.is_empty() {
         pieces.push(Piece::Written(std::mem::take(ctx.out())));
     }
@@ -194,7 +195,7 @@ fn is_heard(ctx: &mut Ctx<'_>) -> bool {
 fn follow(ctx: &mut Ctx<'_>) {
     let client = ctx.client();
     let (database, untouching) = (client.database as usize, client.gate & crate::cmd::client::gate::NO_TOUCH != 0);
-    ctx.db.select(database);
+    ctx.db.switch_database(database);
     ctx.db.set_untouching(untouching);
 }
 

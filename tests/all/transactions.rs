@@ -629,6 +629,11 @@ fn queued_memory_is_given_back() {
             }
             if end == "EXEC" {
                 client.expect("NOSUCH", "-ERR");
+                for key in ["a", "b", "c", "d"] {
+                    // It will not be run, and nothing of it is kept.
+                    client.expect(&format!("SET {key} 1"), "+QUEUED");
+                    assert_eq!(client.call(&["SET", key, &large]).to_string(), "+QUEUED");
+                }
             }
             client.run(end);
         }

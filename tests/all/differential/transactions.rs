@@ -28,7 +28,8 @@ impl Author {
         } else if self.chance(40) {
             arguments.truncate(1);
         }
-        Step { arguments, inline: self.chance(10) }
+        let inline = self.chance(10) && arguments.iter().map(Vec::len).sum::<usize>() < 5000;
+        Step { arguments, inline }
     }
 
     fn turns(&mut self) -> Vec<Turn> {
