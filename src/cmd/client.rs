@@ -18,6 +18,8 @@ pub mod gate {
     pub const NO_TOUCH: u8 = 4;
     /// Another client has ended this one; what it has sent is not run any more.
     pub const KILLED: u8 = 8;
+    /// It has subscriptions, and speaks RESP2: few commands are allowed.
+    pub const LISTENS: u8 = 32;
     /// Those that do not keep a command from running in slices.
     pub const HARMLESS: u8 = NO_TOUCH;
 }
@@ -40,6 +42,8 @@ pub struct Labels {
     pub name: Vec<u8>,
     pub lib_name: Vec<u8>,
     pub lib_version: Vec<u8>,
+    /// How many channels, patterns and shard channels it listens to.
+    pub subscriptions: [usize; 3],
 }
 
 /// The two ends of a connection. IPv4, nearly all there is, takes no memory of its own.
@@ -76,6 +80,28 @@ impl Addresses {
     }
 }
 
+/// The classes of clients that `TYPE` of CLIENT LIST and CLIENT KILL tells apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Class {
+    Normal,
+    /// With subscriptions.
+    Pubsub,
+    /// Links of replication, of which there are none.
+    Replication,
+}
+
+impl Class {
+    #[must_use]
+    pub fn parse(name: &[u8]) -> Option<Class> {
+        match &*name.to_ascii_lowercase() {
+            b"normal" => Some(Class::Normal),
+            b"pubsub" => Some(Class::Pubsub),
+            b"master" | b"slave" | b"replica" => Some(Class::Replication),
+            _ => None,
+        }
+    }
+}
+
 /// A connected client.
 #[derive(Debug)]
 pub struct Client {
@@ -108,6 +134,8 @@ pub mod mark {
     pub const PAUSED: u8 = 2;
     /// Shall not be closed to make room (CLIENT NO-EVICT).
     pub const NO_EVICT: u8 = 4;
+    /// It has subscriptions.
+    pub const LISTENS: u8 = 8;
 }
 
 const REPLIES: [Replies; 4] = [Replies::All, Replies::None, Replies::Skip, Replies::SkipNext];
@@ -137,6 +165,11 @@ impl Client {
     #[must_use]
     pub fn replies(&self) -> Replies {
         REPLIES[usize::from(self.marks >> REPLIES_SHIFT)]
+    }
+
+    #[must_use]
+    pub fn class(&self) -> Class {
+        if self.is(mark::LISTENS) { Class::Pubsub } else { Class::Normal }
     }
 
     #[must_use]
@@ -213,6 +246,9 @@ impl Client {
         if self.suspended || self.is(mark::PAUSED) {
             flags.push('b');
         }
+        if self.is(mark::LISTENS) {
+            flags.push('P');
+        }
         if self.is(mark::UNIX) {
             flags.push('U');
         }
@@ -225,11 +261,12 @@ impl Client {
         if flags.is_empty() {
             flags.push('N');
         }
+        let [sub, psub, ssub] = labels.subscriptions;
         let memory = size_of::<Client>() + self.query_bytes as usize + self.out_bytes as usize;
         let mut line = String::new();
         let _ = write!(
             line,
-            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub=0 psub=0 ssub=0 multi=-1 qbuf={} qbuf-free=0 \
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={sub} psub={psub} ssub={ssub} multi=-1 qbuf={} qbuf-free=0 \
              argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={} oll=0 omem=0 tot-mem={memory} events={} cmd={} user=default redir=-1 resp={} \
              lib-name={} lib-ver={}",
             self.id,

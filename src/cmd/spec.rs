@@ -56,6 +56,7 @@ mod doc;
 mod generic;
 mod index;
 mod keys;
+mod pubsub;
 mod server;
 mod string;
 
@@ -65,6 +66,7 @@ pub use doc::{ArgDoc, ArgFlags, ArgKind, Doc, DocFlags, Group};
 pub use generic::*;
 pub use index::{Commands, Index};
 pub use keys::{Begin, Find, KeyFlags, KeyPositions, KeySpec, Keys, Located, Refine};
+pub use pubsub::*;
 pub use server::*;
 pub use string::*;
 
@@ -107,6 +109,8 @@ bit_set! {
         TOUCHES_ARBITRARY_KEYS: 26,
         /// Changes how the bytes after it must be parsed or to whom they belong: ends a parse batch.
         ENDS_BATCH: 27,
+        /// Allowed in RESP2 for a client that has subscriptions.
+        SUBSCRIBED: 30,
     }
 }
 
@@ -231,6 +235,7 @@ impl Locking {
             i += 1;
         }
         match specs {
+            [KeySpec { flags, .. }] if flags.contains(KeyFlags::NOT_KEY) => Locking::None,
             [] => Locking::None,
             [KeySpec { begin: Begin::Index(_), find: Find::Range { last: 0, .. }, .. }] => Locking::One,
             _ => Locking::Many,

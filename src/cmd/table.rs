@@ -3,7 +3,7 @@
 use super::bits::{self, field, op};
 use super::ctx::{Exec, Sliced};
 use super::spec::{self, Command};
-use super::{connection, control, dump, expire, info, keys, many, moves, object, server, settings, strings};
+use super::{connection, control, dump, expire, info, keys, many, moves, object, pubsub, server, settings, strings};
 use crate::db::hold::Mode;
 
 macro_rules! many {
@@ -56,6 +56,15 @@ static CONFIG: [Command<Exec>; 5] = [
     spec::CONFIG_HELP.run(Exec::new(server::help)),
 ];
 
+static PUBSUB: [Command<Exec>; 6] = [
+    spec::PUBSUB_CHANNELS.run(Exec::new(pubsub::channels)),
+    spec::PUBSUB_NUMPAT.run(Exec::new(pubsub::numpat)),
+    spec::PUBSUB_NUMSUB.run(Exec::new(pubsub::numsub)),
+    spec::PUBSUB_SHARDCHANNELS.run(Exec::new(pubsub::shard_channels)),
+    spec::PUBSUB_SHARDNUMSUB.run(Exec::new(pubsub::shard_numsub)),
+    spec::PUBSUB_HELP.run(Exec::new(server::help)),
+];
+
 static OBJECT: [Command<Exec>; 5] = [
     spec::OBJECT_ENCODING.run(Exec::new(object::encoding)),
     spec::OBJECT_FREQ.run(Exec::new(object::freq)),
@@ -65,7 +74,7 @@ static OBJECT: [Command<Exec>; 5] = [
 ];
 
 /// All commands.
-pub static COMMANDS: [Command<Exec>; 76] = [
+pub static COMMANDS: [Command<Exec>; 85] = [
     // The connection
     spec::PING.run(Exec::new(connection::ping)),
     spec::ECHO.run(Exec::new(connection::echo)),
@@ -140,6 +149,16 @@ pub static COMMANDS: [Command<Exec>; 76] = [
     spec::FLUSHDB.run(Exec::new(keys::flushdb)),
     spec::FLUSHALL.run(Exec::new(keys::flushall)),
     spec::FLUSH.run(Exec::new(keys::flushall)),
+    // Messages
+    spec::SUBSCRIBE.run(Exec::new(pubsub::subscribe)),
+    spec::UNSUBSCRIBE.run(Exec::new(pubsub::unsubscribe)),
+    spec::PSUBSCRIBE.run(Exec::new(pubsub::psubscribe)),
+    spec::PUNSUBSCRIBE.run(Exec::new(pubsub::punsubscribe)),
+    spec::SSUBSCRIBE.run(Exec::new(pubsub::ssubscribe)),
+    spec::SUNSUBSCRIBE.run(Exec::new(pubsub::sunsubscribe)),
+    spec::PUBLISH.run(Exec::new(pubsub::publish)),
+    spec::SPUBLISH.run(Exec::new(pubsub::spublish)),
+    spec::PUBSUB.container(Exec::new(server::unknown_subcommand), &PUBSUB),
     // The server
     spec::INFO.run(Exec::new(info::info)),
     spec::COMMAND.container(Exec::new(server::command), &COMMAND),

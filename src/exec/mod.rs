@@ -16,7 +16,9 @@ use crate::cmd::spec::Commands;
 use crate::config::Config;
 use crate::db::{Access, Alone};
 use crate::proto::reply::Reply;
+use crate::pubsub::Exchange;
 use crate::table::Site;
+use std::sync::Arc;
 
 /// Everything that commands work on.
 pub struct Engine<A = Alone> {
@@ -29,6 +31,7 @@ pub struct Engine<A = Alone> {
     pub rng: Rng,
     pub asks: Asks,
     pub blocking: Blocking,
+    pub pubsub: Exchange,
     pub pause: Pause,
     pub facts: Facts,
     pub fleet: Fleet,
@@ -60,6 +63,7 @@ impl<A: Access> Engine<A> {
             rng,
             asks: Asks::default(),
             blocking: Blocking::default(),
+            pubsub: Exchange::new(Arc::default(), 0, 1),
             pause: Pause::default(),
             facts: Facts { start_unix_ms: clock.unix_ms(), ..Facts::default() },
             fleet: Fleet::alone(),
@@ -82,6 +86,7 @@ impl<A: Access> Engine<A> {
             stats: &mut self.stats,
             asks: &mut self.asks,
             blocking: &mut self.blocking,
+            pubsub: &mut self.pubsub,
             pause: &mut self.pause,
             clock: &self.clock,
             fleet: &self.fleet,
@@ -119,6 +124,7 @@ impl<A: Access> Engine<A> {
             stats: &mut self.stats,
             asks: &mut self.asks,
             blocking: &mut self.blocking,
+            pubsub: &mut self.pubsub,
             pause: &mut self.pause,
             facts: &self.facts,
             fleet: &self.fleet,

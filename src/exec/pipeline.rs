@@ -15,7 +15,7 @@ use crate::cmd::blocking::serve_ready;
 use crate::cmd::client::{Replies, gate};
 use crate::cmd::ctx::{Args, Ctx, Exec, Outcome, Task};
 use crate::cmd::many::{OUT_HIGH_BYTES, SLICED_MIN_ARGS};
-use crate::cmd::spec::{Command, Flags, Located, Locking};
+use crate::cmd::spec::{Command, Flags, KeyFlags, Located, Locking};
 use crate::db::{Access, Fetch, Key, Locate};
 use crate::proto::carry::Carry;
 use crate::proto::errors;
@@ -458,6 +458,11 @@ fn look_twice(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, re
         ctx.fail(errors::NOAUTH);
         return Verdict::Refused;
     }
+    if reasons & gate::LISTENS != 0 && !row.flags.contains(Flags::SUBSCRIBED) {
+        not_run(ctx);
+        ctx.fail(errors::not_while_subscribed(row.name));
+        return Verdict::Refused;
+    }
     if reasons & PAUSE != 0 && ctx.pause.stops(row.flags) {
         return Verdict::Wait(Waits::Pause);
     }
@@ -488,7 +493,8 @@ fn keys_of<'k>(row: &'static Command<Exec>, args: Args<'k>) -> impl Iterator<Ite
         // It names no key here, or is refused for its form.
         Located::Absent | Located::Invalid => (0..0).step_by(1),
     };
-    row.key_specs.iter().flat_map(positions).map(|at| args[at])
+    let keys = row.key_specs.iter().filter(|spec| !spec.flags.contains(KeyFlags::NOT_KEY));
+    keys.flat_map(positions).map(|at| args[at])
 }
 
 /// Locks the shards that a command needs as a whole.

@@ -50,8 +50,17 @@ static CONFIG: [Command<()>; 5] = [
     spec::CONFIG_HELP.run(()),
 ];
 
+static PUBSUB: [Command<()>; 6] = [
+    spec::PUBSUB_CHANNELS.run(()),
+    spec::PUBSUB_NUMPAT.run(()),
+    spec::PUBSUB_NUMSUB.run(()),
+    spec::PUBSUB_SHARDCHANNELS.run(()),
+    spec::PUBSUB_SHARDNUMSUB.run(()),
+    spec::PUBSUB_HELP.run(()),
+];
+
 #[rustfmt::skip]
-static ROWS: [Command<()>; 76] = [
+static ROWS: [Command<()>; 85] = [
     spec::PING.run(()), spec::ECHO.run(()), spec::QUIT.run(()), spec::HELLO.run(()), spec::AUTH.run(()),
     spec::SELECT.run(()), spec::RESET.run(()), spec::CLIENT.container((), &CLIENT), spec::SET.run(()), spec::GET.run(()),
     spec::SETNX.run(()), spec::SETEX.run(()), spec::PSETEX.run(()), spec::GETSET.run(()), spec::GETDEL.run(()),
@@ -70,6 +79,9 @@ static ROWS: [Command<()>; 76] = [
     spec::CONFIG.container((), &CONFIG), spec::TIME.run(()), spec::DEBUG.run(()), spec::SHUTDOWN.run(()),
     spec::SETBIT.run(()), spec::GETBIT.run(()), spec::BITCOUNT.run(()), spec::BITPOS.run(()), spec::BITOP.run(()),
     spec::BITFIELD.run(()), spec::BITFIELD_RO.run(()),
+    spec::SUBSCRIBE.run(()), spec::UNSUBSCRIBE.run(()), spec::PSUBSCRIBE.run(()), spec::PUNSUBSCRIBE.run(()),
+    spec::SSUBSCRIBE.run(()), spec::SUNSUBSCRIBE.run(()), spec::PUBLISH.run(()), spec::SPUBLISH.run(()),
+    spec::PUBSUB.container((), &PUBSUB),
 ];
 
 fn commands() -> Commands<()> {

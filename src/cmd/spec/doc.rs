@@ -6,6 +6,7 @@ pub enum Group {
     Bitmap,
     Connection,
     Generic,
+    Pubsub,
     Server,
     String,
 }
@@ -16,6 +17,7 @@ impl Group {
             Group::Bitmap => "bitmap",
             Group::Connection => "connection",
             Group::Generic => "generic",
+            Group::Pubsub => "pubsub",
             Group::Server => "server",
             Group::String => "string",
         }
