@@ -21,6 +21,8 @@ pub mod gate {
     pub const KILLED: u8 = 8;
     /// Commands are queued until EXEC.
     pub const MULTI: u8 = 16;
+    /// It has subscriptions, and speaks RESP2: few commands are allowed.
+    pub const LISTENS: u8 = 32;
     /// Those that do not keep a command from running in slices.
     pub const HARMLESS: u8 = NO_TOUCH;
 }
@@ -43,6 +45,8 @@ pub struct Labels {
     pub name: Vec<u8>,
     pub lib_name: Vec<u8>,
     pub lib_version: Vec<u8>,
+    /// How many channels, patterns and shard channels it listens to.
+    pub subscriptions: [usize; 3],
 }
 
 /// The two ends of a connection. IPv4, nearly all there is, takes no memory of its own.
@@ -75,6 +79,28 @@ impl Addresses {
         match self {
             Addresses::V4 { local, .. } => local.to_string(),
             Addresses::Other(both) => both.split_once(' ').map_or("", |(_, local)| local).into(),
+        }
+    }
+}
+
+/// The classes of clients that `TYPE` of CLIENT LIST and CLIENT KILL tells apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Class {
+    Normal,
+    /// With subscriptions.
+    Pubsub,
+    /// Links of replication, of which there are none.
+    Replication,
+}
+
+impl Class {
+    #[must_use]
+    pub fn parse(name: &[u8]) -> Option<Class> {
+        match &*name.to_ascii_lowercase() {
+            b"normal" => Some(Class::Normal),
+            b"pubsub" => Some(Class::Pubsub),
+            b"master" | b"slave" | b"replica" => Some(Class::Replication),
+            _ => None,
         }
     }
 }
@@ -113,6 +139,8 @@ pub mod mark {
     pub const PAUSED: u8 = 2;
     /// Shall not be closed to make room (CLIENT NO-EVICT).
     pub const NO_EVICT: u8 = 4;
+    /// It has subscriptions.
+    pub const LISTENS: u8 = 8;
 }
 
 const REPLIES: [Replies; 4] = [Replies::All, Replies::None, Replies::Skip, Replies::SkipNext];
@@ -143,6 +171,11 @@ impl Client {
     #[must_use]
     pub fn replies(&self) -> Replies {
         REPLIES[usize::from(self.marks >> REPLIES_SHIFT)]
+    }
+
+    #[must_use]
+    pub fn class(&self) -> Class {
+        if self.is(mark::LISTENS) { Class::Pubsub } else { Class::Normal }
     }
 
     #[must_use]
@@ -229,6 +262,9 @@ impl Client {
         if self.transaction.as_ref().is_some_and(|transaction| transaction.is_touched()) {
             flags.push('d');
         }
+        if self.is(mark::LISTENS) {
+            flags.push('P');
+        }
         if self.is(mark::UNIX) {
             flags.push('U');
         }
@@ -241,11 +277,12 @@ impl Client {
         if flags.is_empty() {
             flags.push('N');
         }
+        let [sub, psub, ssub] = labels.subscriptions;
         let memory = size_of::<Client>() + self.query_bytes as usize + self.out_bytes as usize + transaction_bytes;
         let mut line = String::new();
         let _ = write!(
             line,
-            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub=0 psub=0 ssub=0 multi={} watch={watches} qbuf={} \
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={sub} psub={psub} ssub={ssub} multi={} watch={watches} qbuf={} \
              qbuf-free=0 argv-mem=0 multi-mem={queue_bytes} rbs=0 rbp=0 obl={} oll=0 omem=0 tot-mem={memory} events={} cmd={} user=default redir=-1 resp={} \
              lib-name={} lib-ver={}",
             self.id,

@@ -14,6 +14,7 @@ use crate::db::{Db, DbError, Key, NewValue};
 use crate::proto::carry::Carry;
 use crate::proto::errors;
 use crate::proto::reply::Reply;
+use crate::pubsub::Exchange;
 use crate::table::Site;
 use dolmen_slab::BlobId;
 use std::time::Duration;
@@ -371,6 +372,7 @@ pub struct Ctx<'a> {
     pub stats: &'a mut Stats,
     pub asks: &'a mut Asks,
     pub blocking: &'a mut Blocking,
+    pub pubsub: &'a mut Exchange,
     pub pause: &'a mut Pause,
     pub facts: &'a Facts,
     pub fleet: &'a Fleet,
@@ -504,6 +506,7 @@ impl<'a> Ctx<'a> {
             stats: self.stats,
             asks: self.asks,
             blocking: self.blocking,
+            pubsub: self.pubsub,
             pause: self.pause,
             clock: self.clock,
             fleet: self.fleet,

@@ -19,6 +19,7 @@ pub mod moves;
 pub mod object;
 pub mod options;
 pub mod pieces;
+pub mod pubsub;
 pub mod server;
 pub mod settings;
 pub mod sort;

@@ -56,6 +56,7 @@ mod doc;
 mod generic;
 mod index;
 mod keys;
+mod pubsub;
 mod server;
 mod string;
 mod transactions;
@@ -66,6 +67,7 @@ pub use doc::{ArgDoc, ArgFlags, ArgKind, Doc, DocFlags, Group};
 pub use generic::*;
 pub use index::{Commands, Index};
 pub use keys::{Begin, Find, KeyFlags, KeyPositions, KeySpec, Keys, Located, Refine};
+pub use pubsub::*;
 pub use server::*;
 pub use string::*;
 pub use transactions::*;
@@ -115,6 +117,8 @@ bit_set! {
         RUNS_QUEUE: 29,
         /// Names keys of another database than the client's, or has later commands name them.
         OTHER_DATABASE: 30,
+        /// Allowed in RESP2 for a client that has subscriptions.
+        SUBSCRIBED: 31,
     }
 }
 
@@ -239,6 +243,7 @@ impl Locking {
             i += 1;
         }
         match specs {
+            [KeySpec { flags, .. }] if flags.contains(KeyFlags::NOT_KEY) => Locking::None,
             [] => Locking::None,
             [KeySpec { begin: Begin::Index(_), find: Find::Range { last: 0, .. }, .. }] => Locking::One,
             _ => Locking::Many,

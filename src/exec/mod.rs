@@ -17,7 +17,9 @@ use crate::cmd::spec::Commands;
 use crate::config::Config;
 use crate::db::{Access, Alone};
 use crate::proto::reply::Reply;
+use crate::pubsub::Exchange;
 use crate::table::Site;
+use std::sync::Arc;
 
 /// Everything that commands work on.
 pub struct Engine<A = Alone> {
@@ -30,6 +32,7 @@ pub struct Engine<A = Alone> {
     pub rng: Rng,
     pub asks: Asks,
     pub blocking: Blocking,
+    pub pubsub: Exchange,
     pub pause: Pause,
     pub facts: Facts,
     pub fleet: Fleet,
@@ -57,10 +60,11 @@ impl<A: Access> Engine<A> {
             config,
             stats: Stats::default(),
             clients: Clients::default(),
-            commands: Commands::new(&crate::cmd::table::COMMANDS),
+            commands: Commands::new(crate::cmd::table::COMMANDS),
             rng,
             asks: Asks::default(),
             blocking: Blocking::default(),
+            pubsub: Exchange::new(Arc::default(), 0, 1),
             pause: Pause::default(),
             facts: Facts { start_unix_ms: clock.unix_ms(), ..Facts::default() },
             fleet: Fleet::alone(),
@@ -83,6 +87,7 @@ impl<A: Access> Engine<A> {
             stats: &mut self.stats,
             asks: &mut self.asks,
             blocking: &mut self.blocking,
+            pubsub: &mut self.pubsub,
             pause: &mut self.pause,
             clock: &self.clock,
             fleet: &self.fleet,
@@ -128,6 +133,7 @@ impl<A: Access> Engine<A> {
             stats: &mut self.stats,
             asks: &mut self.asks,
             blocking: &mut self.blocking,
+            pubsub: &mut self.pubsub,
             pause: &mut self.pause,
             facts: &self.facts,
             fleet: &self.fleet,

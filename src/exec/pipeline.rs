@@ -16,7 +16,7 @@ use crate::cmd::blocking::serve_ready;
 use crate::cmd::client::{Replies, gate};
 use crate::cmd::ctx::{Args, Ctx, Exec, Failure, Outcome, Task};
 use crate::cmd::many::{OUT_HIGH_BYTES, SLICED_MIN_ARGS};
-use crate::cmd::spec::{Command, Flags, Located, Locking};
+use crate::cmd::spec::{Command, Flags, KeyFlags, Located, Locking};
 use crate::cmd::transactions::Value;
 use crate::db::{Access, Fetch, Key, Locate};
 use crate::proto::carry::Carry;
@@ -516,6 +516,10 @@ fn look_twice(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, re
         reject(ctx, Some(row), errors::NOT_IN_MULTI);
         return Verdict::Refused;
     }
+    if reasons & gate::LISTENS != 0 && !row.flags.contains(Flags::SUBSCRIBED) {
+        reject(ctx, Some(row), errors::not_while_subscribed(row.name));
+        return Verdict::Refused;
+    }
     if reasons & PAUSE != 0 && ctx.pause.stops(row.flags) {
         return Verdict::Wait(Waits::Pause);
     }
@@ -554,7 +558,8 @@ pub(super) fn keys_of<'k>(row: &'static Command<Exec>, args: Args<'k>) -> impl I
         // It names no key here, or is refused for its form.
         Located::Absent | Located::Invalid => (0..0).step_by(1),
     };
-    row.key_specs.iter().flat_map(positions).map(|at| args[at])
+    let keys = row.key_specs.iter().filter(|spec| !spec.flags.contains(KeyFlags::NOT_KEY));
+    keys.flat_map(positions).map(|at| args[at])
 }
 
 /// Locks the shards that a command needs as a whole.

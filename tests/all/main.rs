@@ -27,6 +27,7 @@ mod hostile;
 mod keys;
 mod moves;
 mod protocol;
+mod pubsub;
 mod server;
 mod settings;
 mod strings;
