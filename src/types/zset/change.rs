@@ -212,7 +212,7 @@ impl Tree {
     fn room(slab: &mut Slab, versions: &mut Versions, path: &Path) -> Result<Room, AllocError> {
         let mut room = Room::NONE;
         let mut fill = || {
-            let mut add = |room: &mut Room, node: Result<Handle, AllocError>| {
+            let add = |room: &mut Room, node: Result<Handle, AllocError>| {
                 room.nodes[room.len] = node?;
                 room.len += 1;
                 Ok(())
@@ -491,4 +491,37 @@ fn part_inner(slab: &mut Slab, node: Handle, at: usize, child: Child, descending
         memory::inner_insert(slab, new, at + 1 - middle, child);
     }
     Parted { left: child_of_inner(slab, node), right: child_of_inner(slab, new) }
+}
+
+/// Frees the nodes of a tree whose elements are gone, up to about `budget` places; true if there are more.
+pub(super) fn drain_nodes(tree: &mut Tree, slab: &mut Slab, versions: &mut Versions, budget: usize) -> bool {
+    let mut left = budget;
+    while !tree.root.is_null() {
+        if left == 0 {
+            return true;
+        }
+        let mut way = [Handle::NULL; HEIGHT_MAX];
+        let mut node = tree.root;
+        for step in &mut way[..tree.height] {
+            *step = node;
+            let children = inner(slab, node).children;
+            node = children[children.len() - 1];
+        }
+        left = left.saturating_sub(head(slab, node).count().max(1));
+        versions.free(slab, node);
+        // Its ancestors as far as it was their only child.
+        let mut rest = Handle::NULL;
+        for &parent in way[..tree.height].iter().rev() {
+            let count = inner(slab, parent).children.len();
+            if count > 1 {
+                memory::inner_truncate(slab, parent, count - 1);
+                rest = tree.root;
+                break;
+            }
+            versions.free(slab, parent);
+        }
+        tree.root = rest;
+    }
+    *tree = Tree::EMPTY;
+    false
 }

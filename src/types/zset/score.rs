@@ -81,7 +81,9 @@ mod tests {
     #[test]
     fn entries_of_special_scores() {
         let digits = f64::from_le_bytes(*b"12345678");
-        for score in [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::MIN_POSITIVE, 5e-324, EXACT, -EXACT, 1e300, digits] {
+        for score in
+            [0.0, -0.0, f64::INFINITY, f64::NEG_INFINITY, f64::MIN_POSITIVE, 5e-324, EXACT, -EXACT, 1e300, digits]
+        {
             assert_eq!(round_trip(score).to_bits(), score.to_bits(), "{score}");
         }
         let mut run = Vec::new();

@@ -50,16 +50,34 @@ impl Probe<'_> {
     #[inline]
     fn order(&self, slab: &Slab, key: u64, h: Handle) -> Ordering {
         match *self {
-            Probe::Before(at) => if key < at { Ordering::Less } else { Ordering::Greater },
-            Probe::After(at) => if key <= at { Ordering::Less } else { Ordering::Greater },
-            Probe::At(at, member) => {
-                key.cmp(&at).then_with(|| element(slab, h).member().compare(slab, member))
+            Probe::Before(at) => {
+                if key < at {
+                    Ordering::Less
+                } else {
+                    Ordering::Greater
+                }
             }
+            Probe::After(at) => {
+                if key <= at {
+                    Ordering::Less
+                } else {
+                    Ordering::Greater
+                }
+            }
+            Probe::At(at, member) => key.cmp(&at).then_with(|| element(slab, h).member().compare(slab, member)),
             Probe::LexBefore(member) => {
-                if element(slab, h).member().compare(slab, member).is_lt() { Ordering::Less } else { Ordering::Greater }
+                if element(slab, h).member().compare(slab, member).is_lt() {
+                    Ordering::Less
+                } else {
+                    Ordering::Greater
+                }
             }
             Probe::LexAfter(member) => {
-                if element(slab, h).member().compare(slab, member).is_le() { Ordering::Less } else { Ordering::Greater }
+                if element(slab, h).member().compare(slab, member).is_le() {
+                    Ordering::Less
+                } else {
+                    Ordering::Greater
+                }
             }
         }
     }
@@ -85,9 +103,7 @@ impl Probe<'_> {
     /// The child of an inner node that it leads to: the last whose first element is not behind it.
     fn in_inner(&self, slab: &Slab, inner: Inner<'_>) -> usize {
         let (from, to) = match self.key() {
-            Some(key) => {
-                equal_range(inner.keys, key)
-            }
+            Some(key) => equal_range(inner.keys, key),
             None => (0, inner.keys.len()),
         };
         let (mut low, mut high) = (from, to);
@@ -275,15 +291,6 @@ impl Tree {
             node = inner.children[at];
         }
         rank + probe.in_leaf(slab, leaf(slab, node))
-    }
-
-    /// Number of elements before the one at the end of a path.
-    pub(super) fn rank_of(self, slab: &Slab, path: &Path) -> usize {
-        let before = |level: usize| {
-            let counts = inner(slab, path.node(level)).counts;
-            counts[..path.at(level)].iter().map(|&count| count as usize).sum::<usize>()
-        };
-        (0..path.height).map(before).sum::<usize>() + path.index
     }
 
     /// The way to the element that has `rank` before it; `rank` is below `len`.

@@ -14,7 +14,8 @@ use dolmen_slab::{AllocError, Handle, Slab};
 
 struct Opened {
     id: u64,
-    epoch: Epoch,
+    /// `None`: it is lost, and waits to be closed.
+    epoch: Option<Epoch>,
     /// A stamp that this view sees, and no older one does.
     stamp: u32,
     tree: Tree,
@@ -45,6 +46,7 @@ impl Versions {
         self.epochs.heap_bytes() + self.opened.capacity() * size_of::<Opened>()
     }
 
+    /// Views are open that see something.
     #[inline(always)]
     pub(super) fn is_viewed(&self) -> bool {
         self.epochs.is_viewed()
@@ -59,19 +61,24 @@ impl Versions {
         let stamp = self.epochs.stamp();
         let (id, epoch) = (self.next_id, self.epochs.open());
         self.next_id += 1;
-        self.opened.push(Opened { id, epoch, stamp, tree });
+        self.opened.push(Opened { id, epoch: Some(epoch), stamp, tree });
         id
     }
 
-    /// The view can still be read.
-    pub(super) fn is_open(&self, id: u64) -> bool {
-        self.opened.iter().any(|opened| opened.id == id)
+    /// Views were opened that are not closed yet, be they lost.
+    pub(super) fn has_opened(&self) -> bool {
+        !self.opened.is_empty()
     }
 
-    /// Ends a view, if it was not lost before.
+    /// The view can be read no more.
+    pub(super) fn is_lost(&self, id: u64) -> bool {
+        !self.opened.iter().any(|opened| opened.id == id && opened.epoch.is_some())
+    }
+
     pub(super) fn close(&mut self, id: u64) {
-        if let Some(index) = self.opened.iter().position(|opened| opened.id == id) {
-            self.epochs.close(self.opened.remove(index).epoch);
+        let index = self.opened.iter().position(|opened| opened.id == id).expect("the view is open");
+        if let Some(epoch) = self.opened.remove(index).epoch {
+            self.epochs.close(epoch);
             self.has_work = true;
         }
         if self.opened.is_empty() {
@@ -82,8 +89,8 @@ impl Versions {
     /// There is no memory to keep what views see: they end, so that the change can be made in place.
     #[cold]
     fn lose_all(&mut self) {
-        for opened in self.opened.drain(..) {
-            self.epochs.close(opened.epoch);
+        for epoch in self.opened.iter_mut().filter_map(|opened| opened.epoch.take()) {
+            self.epochs.close(epoch);
         }
         self.has_work = true;
     }
@@ -171,7 +178,8 @@ impl Versions {
     fn oldest_sight(&self, slab: &Slab, h: Handle) -> Option<u32> {
         let element = element(slab, h);
         let (key, member) = (element.key(), element.member());
-        let seeing = self.opened.iter().rev().take_while(|opened| opened.tree.locate(slab, h, key, member).is_some());
+        let open = self.opened.iter().rev().filter(|opened| opened.epoch.is_some());
+        let seeing = open.take_while(|opened| opened.tree.locate(slab, h, key, member).is_some());
         seeing.last().map(|opened| opened.stamp)
     }
 
