@@ -57,6 +57,8 @@ mod generic;
 mod index;
 mod keys;
 mod server;
+mod sorted_set;
+mod sorted_set_ranges;
 mod string;
 
 pub use bitmap::*;
@@ -66,6 +68,8 @@ pub use generic::*;
 pub use index::{Commands, Index};
 pub use keys::{Begin, Find, KeyFlags, KeyPositions, KeySpec, Keys, Located, Refine};
 pub use server::*;
+pub use sorted_set::*;
+pub use sorted_set_ranges::*;
 pub use string::*;
 
 bit_set! {

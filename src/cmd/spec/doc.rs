@@ -7,6 +7,7 @@ pub enum Group {
     Connection,
     Generic,
     Server,
+    SortedSet,
     String,
 }
 
@@ -17,6 +18,7 @@ impl Group {
             Group::Connection => "connection",
             Group::Generic => "generic",
             Group::Server => "server",
+            Group::SortedSet => "sorted-set",
             Group::String => "string",
         }
     }
