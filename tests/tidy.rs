@@ -70,11 +70,12 @@ const UNSAFE: [(&str, &str); 37] = [
 ];
 
 /// Files of more than `LINES_WANTED` lines, and why they are not split.
-const LONG: [(&str, &str); 4] = [
+const LONG: [(&str, &str); 5] = [
     ("src/config/table.rs", "one table: a row a directive"),
     ("src/db/item.rs", "one packed layout, its pack and unpack"),
     ("src/net/sim.rs", "one network, read from top to bottom"),
     ("src/table/raw.rs", "every access to table memory, in one place"),
+    ("src/types/zset/memory.rs", "every access to the memory of sorted sets, in one place"),
 ];
 const LINES_WANTED: usize = 600;
 const LINES_ALLOWED: usize = 1000;
