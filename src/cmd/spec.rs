@@ -58,6 +58,8 @@ mod index;
 mod keys;
 mod pubsub;
 mod server;
+mod sorted_set;
+mod sorted_set_ranges;
 mod string;
 mod transactions;
 
@@ -69,6 +71,8 @@ pub use index::{Commands, Index};
 pub use keys::{Begin, Find, KeyFlags, KeyPositions, KeySpec, Keys, Located, Refine};
 pub use pubsub::*;
 pub use server::*;
+pub use sorted_set::*;
+pub use sorted_set_ranges::*;
 pub use string::*;
 pub use transactions::*;
 

@@ -8,6 +8,7 @@ pub enum Group {
     Generic,
     Pubsub,
     Server,
+    SortedSet,
     String,
     Transactions,
 }
@@ -20,6 +21,7 @@ impl Group {
             Group::Generic => "generic",
             Group::Pubsub => "pubsub",
             Group::Server => "server",
+            Group::SortedSet => "sorted-set",
             Group::String => "string",
             Group::Transactions => "transactions",
         }
