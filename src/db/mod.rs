@@ -9,6 +9,8 @@
 pub mod access;
 pub mod background;
 pub mod bits;
+pub mod collections;
+pub mod containers;
 pub mod hold;
 pub mod item;
 pub mod keyspace;
@@ -19,6 +21,7 @@ mod strings;
 mod tests;
 pub mod transfer;
 pub mod view;
+pub mod waiters;
 pub mod wheel;
 
 use crate::table::{Entries, Site, Table};
@@ -189,8 +192,14 @@ pub struct Shard {
     evacuation: Option<dolmen_slab::Victim>,
     /// Where the look for items that were not used for long goes on.
     aging: access::Walk,
+    containers: containers::Containers,
+    /// For changing packed containers.
+    scratch: Vec<u8>,
+    /// Of the encodings that containers tell.
+    pub limits: crate::types::Limits,
     pub stats: ShardStats,
     pub holds: hold::Holds,
+    pub waiters: waiters::Waiters,
     /// Lets any two keys count as those of different shards.
     #[cfg(test)]
     pub apart: bool,
@@ -217,8 +226,12 @@ impl Shard {
             drained_total: 0,
             evacuation: None,
             aging: access::Walk::default(),
+            containers: containers::Containers::default(),
+            scratch: Vec::new(),
+            limits: crate::types::Limits::default(),
             stats: ShardStats::default(),
             holds: hold::Holds::default(),
+            waiters: waiters::Waiters::default(),
             #[cfg(test)]
             apart: false,
         })
@@ -289,13 +302,15 @@ impl Shard {
     #[must_use]
     pub fn heap_bytes(&self) -> u64 {
         let of = |d: &Database| d.table.heap_bytes() as u64 + d.wheel.as_ref().map_or(0, |w| w.heap_bytes());
-        self.databases.iter().chain(&self.detached).chain(&self.viewed).map(of).sum()
+        let tables: u64 = self.databases.iter().chain(&self.detached).chain(&self.viewed).map(of).sum();
+        tables + self.containers.heap_bytes() + self.scratch.capacity() as u64
     }
 
     /// Is there work for `background` that should not wait for the next sweep?
     #[inline]
     pub(super) fn has_work(&self) -> bool {
         !self.detached.is_empty()
+            || self.containers.has_work()
             || self.slab.has_frees()
             || self.viewed.iter().any(|database| database.table.has_retired() || !database.table.has_views())
             || self.databases[..self.databases_used].iter().any(|database| database.table.has_work())
