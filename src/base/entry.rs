@@ -95,7 +95,7 @@ impl<'a> Entry<'a> {
                 text.copy_from_slice(bytes);
             }
             Entry::Int(value) => match into {
-                [small] => *small = SMALL_INT + value as u8,
+                [small] => *small = SMALL_INT + value.to_le_bytes()[0],
                 [tag, digits @ ..] => {
                     *tag = INT + digits.len() as u8;
                     let len = digits.len();

@@ -187,6 +187,9 @@ impl List {
 
     /// Cuts `n` elements off at an end. What is more than a block is freed by `maintain`.
     pub(super) fn cut(&mut self, slab: &mut Slab, end: End, n: usize) -> Result<(), AllocError> {
+        if n == 0 {
+            return Ok(());
+        }
         let left = self.len - n;
         self.measure_cut(slab, end, n);
         while self.len > left {
@@ -324,7 +327,7 @@ fn insert(
         if let Some(before) = path.sibling(slab, End::Head)
             && before.block(slab).free() >= bytes
         {
-            path.to_sibling(End::Head);
+            path.go_beside(End::Head);
             let block = nodes.own(slab, before)?;
             path.set_block(slab, block);
             let count = block.block(slab).count();

@@ -313,7 +313,7 @@ impl List {
                 continue;
             }
             let (used, room) = (slot.block(slab).used(), slot.block(slab).room.len());
-            let wanted = node::room_for((2 * used).max(ROOM_MIN.min(self.nodes.room)));
+            let wanted = node::room_for((2 * used).max(ROOM_MIN.min(self.nodes.room)).min(room));
             if 2 * wanted < room
                 && let Ok(smaller) = self.nodes.resized(slab, *slot, wanted, (wanted - used) / 2)
             {
@@ -359,7 +359,7 @@ impl Container for List {
     }
 
     fn heap_bytes(&self) -> usize {
-        size_of::<List>() + self.nodes.heap_bytes()
+        self.nodes.heap_bytes()
     }
 
     fn open_view(&mut self, slab: &Slab, span: Span) -> ListView {
@@ -429,6 +429,10 @@ impl Container for List {
         self.nodes.doom(self.roots.tree.take());
         self.len = 0;
         self.nodes.work(slab, budget)
+    }
+
+    fn unpack(packed: &[u8], span: Span, run: &mut Vec<u8>) {
+        ops::put_packed(packed, span, run);
     }
 
     fn extend(body: &mut Body<List>, memory: &mut Memory<'_>, run: &[u8]) -> Result<(), AllocError> {

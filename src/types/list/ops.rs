@@ -4,7 +4,7 @@ use super::block::Piece;
 use super::redis::{self, Bound};
 use super::{Body, Element, End, List, Look, Memory, element};
 use crate::base::entry::{self, Entries, Entry};
-use crate::types::{Edit, Form, packed};
+use crate::types::{Edit, Form, Span, packed};
 use dolmen_slab::{AllocError, Slab};
 
 /// Elements of a packed list at most.
@@ -66,20 +66,6 @@ fn offset(run: &[u8], index: usize) -> usize {
 }
 
 impl<'a> Look<'a, List> {
-    #[inline]
-    #[must_use]
-    pub fn len(self) -> usize {
-        match self.form {
-            Form::Packed(bytes) => packed::count(bytes),
-            Form::Big(list) => list.len,
-        }
-    }
-
-    #[must_use]
-    pub fn is_empty(self) -> bool {
-        self.len() == 0
-    }
-
     pub(super) fn is_exceeded(self) -> bool {
         match self.form {
             Form::Packed(bytes) => packed::state(bytes) & EXCEEDED != 0,
@@ -157,7 +143,7 @@ impl Edit<'_, List> {
             }
         }
         let Memory { slab, .. } = &mut self.memory;
-        let list = unpack(self.body, slab)?;
+        let list = to_big(self.body, slab)?;
         for (done, value) in values.iter().enumerate() {
             let pushed = list
                 .piece(slab, value)
@@ -236,7 +222,7 @@ impl Edit<'_, List> {
             }
         }
         let slab = &mut *self.memory.slab;
-        let list = unpack(self.body, slab)?;
+        let list = to_big(self.body, slab)?;
         let piece = list.piece(slab, value)?;
         list.set(slab, index, piece).inspect_err(|_| list.drop_piece(slab, piece))?;
         self.after_shrinking();
@@ -266,7 +252,7 @@ impl Edit<'_, List> {
             }
         }
         let slab = &mut *self.memory.slab;
-        let list = unpack(self.body, slab)?;
+        let list = to_big(self.body, slab)?;
         let piece = list.piece(slab, value)?;
         list.insert(slab, index, piece).inspect_err(|_| list.drop_piece(slab, piece))
     }
@@ -411,8 +397,19 @@ impl Edit<'_, List> {
 /// Nodes of a trimmed list that are freed at once, in elements.
 const TRIM_WORK: usize = 64;
 
+/// See `Container::unpack`.
+pub(super) fn put_packed(packed: &[u8], span: Span, run: &mut Vec<u8>) {
+    let entries = packed::run(packed);
+    if span.reverse {
+        let all: Vec<Entry<'_>> = Entries::new(entries).collect();
+        all.into_iter().rev().skip(span.skip).for_each(|entry| entry.put(run));
+    } else {
+        run.extend_from_slice(&entries[offset(entries, span.skip.min(packed::count(packed)))..]);
+    }
+}
+
 /// The big form, made of the packed one if need be.
-fn unpack<'a>(body: &'a mut Body<List>, slab: &mut Slab) -> Result<&'a mut List, AllocError> {
+fn to_big<'a>(body: &'a mut Body<List>, slab: &mut Slab) -> Result<&'a mut List, AllocError> {
     if let Body::Packed(packed) = &*body {
         let mut list = Box::new(List::new());
         for entry in Entries::new(packed::run(packed)) {
@@ -450,7 +447,7 @@ pub(super) fn extend(body: &mut Body<List>, memory: &mut Memory<'_>, run: &[u8])
     }
     if whole {
         let slab = &mut *memory.slab;
-        let list = unpack(body, slab)?;
+        let list = to_big(body, slab)?;
         for entry in Entries::new(run) {
             let piece = match entry {
                 Entry::Bytes(text) => list.piece(slab, text)?,

@@ -1,3 +1,5 @@
+//! A list beside a deque, with views open; sizes and encodings.
+
 use super::*;
 use crate::types::Edit;
 use dolmen_slab::Config;
@@ -47,7 +49,7 @@ fn value(number: u32) -> Vec<u8> {
         59..61 => fill(1000 + number as usize / 64 % 3000),
         61 => Vec::new(),
         62 => fill(ROOM_MAX - 20 + number as usize / 64 % 40),
-        _ => fill(if number / 64 % 8 == 0 { 300_000 } else { 20_000 }),
+        _ => fill(if (number / 64).is_multiple_of(16) { 300_000 } else { 17_000 }),
     }
 }
 
@@ -103,11 +105,12 @@ struct Pair {
     views: Vec<OpenView>,
     /// Operations that found no memory.
     refused: usize,
+    steps: usize,
 }
 
 impl Pair {
     fn new(slab: Slab, body: Body<List>) -> Pair {
-        Pair { slab, body, model: Model::new(), views: Vec::new(), refused: 0 }
+        Pair { slab, body, model: Model::new(), views: Vec::new(), refused: 0, steps: 0 }
     }
 
     fn edit(&mut self) -> Edit<'_, List> {
@@ -251,6 +254,17 @@ impl Pair {
     fn check(&mut self) {
         let look = self.body.look(&self.slab);
         assert_eq!(look.len(), self.model.len());
+        if let Body::Big(list) = &self.body {
+            verify(list, &self.slab);
+        }
+        self.steps += 1;
+        if self.steps.is_multiple_of(6) {
+            self.compare();
+        }
+    }
+
+    fn compare(&self) {
+        let look = self.body.look(&self.slab);
         assert_eq!(self.model, texts(look));
         if let Some(last) = self.model.len().checked_sub(1) {
             let mut backwards = Vec::new();
@@ -265,20 +279,31 @@ impl Pair {
             assert_eq!(text, self.model[last / 3]);
         }
         assert!(look.get(self.model.len()).is_none());
+        if let Body::Packed(packed) = &self.body {
+            for reverse in [false, true] {
+                let (mut run, skip) = (b"\x01x".to_vec(), self.model.len() / 2);
+                List::unpack(packed, Span { skip, reverse }, &mut run);
+                let mut expected: Vec<Vec<u8>> = self.model.iter().cloned().collect();
+                if reverse {
+                    expected.reverse();
+                }
+                assert_eq!(run_texts(&run)[1..], expected[skip..]);
+            }
+        }
         if let Body::Big(list) = &self.body {
-            verify(list, &self.slab);
             let listpack: usize = 7 + self.model.iter().map(|text| redis::entry_bytes(Entry::of(text))).sum::<usize>();
             assert_eq!(list.measure.bytes().unwrap_or(listpack), listpack);
         }
     }
 
     fn finish(mut self) -> usize {
+        self.compare();
         while !self.views.is_empty() {
             self.run(&Op::Close(0));
         }
         if let Body::Big(mut list) = self.body {
             while list.drain(&mut self.slab, 50) {}
-            assert_eq!((list.nodes.bytes(), list.nodes.heap_bytes()), (0, 0));
+            assert_eq!((list.bytes(), list.heap_bytes()), (0, 0));
         }
         assert_eq!(self.slab.used_bytes(), 0, "everything was freed");
         self.refused
@@ -307,7 +332,7 @@ fn verify(list: &List, slab: &Slab) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     /// Small blocks and nodes: the tree is high, everything is split and merged all the time.
     #[test]
@@ -380,7 +405,7 @@ fn trimming_and_views_cost_no_more_for_longer_lists() {
     assert_eq!(texts(body.look(&slab)), expected);
 }
 
-/// Insertion in front of one place again and again fills blocks.
+/// Insertion in front of one place again and again leaves blocks that are half full at least.
 #[test]
 fn inserting_at_one_place_leaves_no_crumbs() {
     let mut slab = slab(1 << 30);
@@ -391,7 +416,7 @@ fn inserting_at_one_place_leaves_no_crumbs() {
         edit(&mut body, &mut slab).insert(index, format!("{i:08}").as_bytes()).unwrap();
     }
     let grown = slab.used_bytes() - before;
-    assert!(grown < 20_000 * 15, "{grown}");
+    assert!(grown < 20_000 * 20, "{grown}");
 }
 
 #[test]
@@ -422,7 +447,7 @@ fn encodings_go_back_at_half_the_size() {
     };
     let text = [b'x'; 100];
     let push = |edit: &mut Edit<'_, List>| edit.push(End::Tail, &[&text]).unwrap();
-    let pop = |edit: &mut Edit<'_, List>| drop(edit.pop(End::Head, 1, |_, _| ()).unwrap());
+    let pop = |edit: &mut Edit<'_, List>| assert_eq!(edit.pop(End::Head, 1, |_, _| ()), Ok(1));
     // 103 bytes each, of 8192; what is to come counts 100.
     for _ in 0..79 {
         assert_eq!(edit_with(&mut body, limits, &push), "listpack");

@@ -56,7 +56,7 @@ impl Path {
     }
 
     /// Goes on to the block beside it.
-    pub(super) fn to_sibling(&mut self, end: End) {
+    pub(super) fn go_beside(&mut self, end: End) {
         let step = &mut self.steps[self.depth - 1];
         match end {
             End::Head => step.at -= 1,
@@ -305,7 +305,7 @@ impl Tree {
 
     /// Takes the block beside that of the path out, whose elements are in that one now; it is the caller's. Not before `set_count`.
     pub(super) fn remove_sibling(&mut self, nodes: &mut Nodes, slab: &mut Slab, mut path: Path, side: End) {
-        path.to_sibling(side);
+        path.go_beside(side);
         self.remove(nodes, slab, path);
     }
 
@@ -346,8 +346,8 @@ impl Tree {
         std::mem::replace(self, Tree::EMPTY).root
     }
 
-    /// Cuts `n` elements off at an end, fewer than there are: dooms what lies beyond the block of the last that stays, and leaves the way to that, the number of
-    /// elements to be cut off in it, and the count of the path to the caller (`set_count`).
+    /// Cuts `n` elements off at an end, fewer than there are: dooms the blocks all of whose elements go. The way to the first that stays, and how
+    /// many elements at its end are to go, are for the caller, who may change it (`set_count`).
     pub(super) fn cut(
         &mut self,
         nodes: &mut Nodes,
@@ -357,6 +357,8 @@ impl Tree {
     ) -> Result<(Path, usize), AllocError> {
         let index = if end == End::Head { n } else { self.len - 1 - n };
         let (mut path, index) = self.path(nodes, slab, index)?;
+        let block = nodes.own(slab, path.block(slab))?;
+        path.set_block(slab, block);
         let steps = &mut path.steps[..path.depth];
         for step in &mut *steps {
             let inner = step.node.inner_mut(slab);
@@ -378,8 +380,8 @@ impl Tree {
             above.node.inner_mut(slab).counts[above.at] = total;
         }
         self.len = self.root.inner(slab).total();
-        let block = path.block(slab).block(slab);
-        Ok((path, if end == End::Head { index } else { block.count() - 1 - index }))
+        let count = block.block(slab).count();
+        Ok((path, if end == End::Head { index } else { count - 1 - index }))
     }
 
     /// Tests: checks the invariants; the blocks in order.
