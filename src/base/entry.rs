@@ -70,6 +70,42 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// Writes its encoding into exactly as many bytes as it takes ([`Entry::encoded_bytes`]).
+    ///
+    /// # Panics
+    /// When `into` has another length.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "each arm's bound; entries are at most LEN_MAX long")]
+    pub fn write(self, into: &mut [u8]) {
+        match self {
+            Entry::Bytes(bytes) => {
+                let (head, text) = into.split_at_mut(into.len() - bytes.len());
+                match head {
+                    [len] => *len = bytes.len() as u8,
+                    [tag, len @ ..] if len.len() == 2 => {
+                        *tag = STRING_2;
+                        len.copy_from_slice(&(bytes.len() as u16).to_le_bytes());
+                    }
+                    [tag, len @ ..] => {
+                        *tag = STRING_4;
+                        len.copy_from_slice(&(bytes.len() as u32).to_le_bytes());
+                    }
+                    [] => panic!("no room for the head of an entry"),
+                }
+                text.copy_from_slice(bytes);
+            }
+            Entry::Int(value) => match into {
+                [small] => *small = SMALL_INT + value.to_le_bytes()[0],
+                [tag, digits @ ..] => {
+                    *tag = INT + digits.len() as u8;
+                    let len = digits.len();
+                    digits.copy_from_slice(&value.to_le_bytes()[..len]);
+                }
+                [] => panic!("no room for an entry"),
+            },
+        }
+    }
+
     /// Its text: the string itself, or the digits of the integer, made in `digits`.
     #[inline]
     #[must_use]
@@ -203,9 +239,10 @@ fn head_bytes(len: usize) -> usize {
     }
 }
 
+/// Appends the head of a string of so many bytes, which the caller appends then: at least [`int::MAX_DIGITS`] + 1, so that it is no integer.
 #[inline]
 #[expect(clippy::cast_possible_truncation, reason = "each arm's bound; entries are at most LEN_MAX long")]
-fn put_head(out: &mut Vec<u8>, len: usize) {
+pub fn put_head(out: &mut Vec<u8>, len: usize) {
     debug_assert!(len <= LEN_MAX);
     match len {
         0..=SHORT_MAX => out.push(len as u8),
@@ -275,6 +312,9 @@ mod tests {
             let mut rest = &run[..];
             for text in &texts {
                 prop_assert_eq!(span(rest), Entry::of(text).encoded_bytes());
+                let mut written = vec![0; span(rest)];
+                Entry::of(text).write(&mut written);
+                prop_assert_eq!(&written[..], &rest[..span(rest)]);
                 rest = &rest[span(rest)..];
             }
             prop_assert!(rest.is_empty());
