@@ -70,6 +70,40 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// Writes its encoding to the beginning of `to`; its length.
+    ///
+    /// # Panics
+    /// When there is less room than [`Entry::encoded_bytes`].
+    #[inline]
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "each arm's bound; at most 8; entries are at most LEN_MAX long"
+    )]
+    pub fn write(self, to: &mut [u8]) -> usize {
+        let len = self.encoded_bytes();
+        let to = &mut to[..len];
+        match self {
+            Entry::Int(value) if len == 1 => to[0] = SMALL_INT + value as u8,
+            Entry::Int(value) => {
+                to[0] = INT + (len - 1) as u8;
+                to[1..].copy_from_slice(&value.to_le_bytes()[..len - 1]);
+            }
+            Entry::Bytes(bytes) => {
+                let (head, rest) = to.split_at_mut(head_bytes(bytes.len()));
+                match head {
+                    [short] => *short = bytes.len() as u8,
+                    [kind, len @ ..] => {
+                        *kind = if len.len() == 2 { STRING_2 } else { STRING_4 };
+                        len.copy_from_slice(&(bytes.len() as u32).to_le_bytes()[..len.len()]);
+                    }
+                    [] => unreachable!("a string has a head"),
+                }
+                rest.copy_from_slice(bytes);
+            }
+        }
+        len
+    }
+
     /// Its text: the string itself, or the digits of the integer, made in `digits`.
     #[inline]
     #[must_use]
@@ -144,6 +178,12 @@ pub fn span(run: &[u8]) -> usize {
 #[inline]
 pub fn put(out: &mut Vec<u8>, bytes: &[u8]) {
     Entry::of(bytes).put(out);
+}
+
+/// Appends the head of a string that is no integer in canonical form; its `len` bytes are to follow, in pieces.
+#[inline]
+pub fn put_string_head(out: &mut Vec<u8>, len: usize) {
+    put_head(out, len);
 }
 
 /// Appends the entry of an integer.
@@ -247,6 +287,8 @@ mod tests {
             assert_eq!(run.len(), Entry::of(&text).encoded_bytes());
             assert_eq!(span(&run), run.len());
             assert_eq!(split(&run), Some((Entry::Bytes(&text[..]), &[][..])));
+            let mut written = vec![0; run.len()];
+            assert_eq!((Entry::of(&text).write(&mut written), &written), (run.len(), &run));
         }
     }
 
@@ -274,6 +316,9 @@ mod tests {
             prop_assert_eq!(&read, &texts);
             let mut rest = &run[..];
             for text in &texts {
+                let mut written = vec![0xaa; span(rest) + 1];
+                prop_assert_eq!(span(rest), Entry::of(text).write(&mut written));
+                prop_assert_eq!((&written[..span(rest)], written[span(rest)]), (&rest[..span(rest)], 0xaa));
                 prop_assert_eq!(span(rest), Entry::of(text).encoded_bytes());
                 rest = &rest[span(rest)..];
             }

@@ -12,6 +12,7 @@
 //! ```
 
 pub mod bitmap;
+pub mod hash;
 pub mod packed;
 
 use dolmen_slab::{AllocError, Slab};
@@ -138,6 +139,9 @@ pub trait Container: Sized {
 
     /// Frees about `budget` elements with their memory; true: there is more. Nothing else is called from the first call on. Not with open views.
     fn drain(&mut self, slab: &mut Slab, budget: usize) -> bool;
+
+    /// Appends all elements of a packed container to `run`, as `view_next` does, in the order of `span` and without those it skips.
+    fn unpack(packed: &[u8], span: Span, run: &mut Vec<u8>);
 
     /// Adds elements to a container, from a run as `view_next` writes it. None of them is there yet (of a list: they go to the end).
     ///
