@@ -238,7 +238,7 @@ fn string(rest: &[u8], len: usize) -> (Entry<'_>, &[u8]) {
 fn head_bytes(len: usize) -> usize {
     match len {
         0..=SHORT_MAX => 1,
-        0..=0xffff => 3,
+        0xC0..=0xffff => 3,
         _ => HEAD_BYTES_MAX,
     }
 }
@@ -249,7 +249,7 @@ fn put_head(out: &mut Vec<u8>, len: usize) {
     debug_assert!(len <= LEN_MAX);
     match len {
         0..=SHORT_MAX => out.push(len as u8),
-        0..=0xffff => {
+        0xC0..=0xffff => {
             out.push(STRING_2);
             out.extend_from_slice(&(len as u16).to_le_bytes());
         }

@@ -17,6 +17,7 @@ pub mod packed;
 
 use dolmen_slab::{AllocError, Slab};
 
+pub use crate::base::limits::Limits;
 pub use crate::table::ViewLost;
 
 /// The type of a value, as TYPE names it.
@@ -31,6 +32,8 @@ pub enum Type {
 }
 
 impl Type {
+    pub const ALL: &[Type] = &[Type::String, Type::List, Type::Set, Type::Hash, Type::Zset];
+
     /// The word that TYPE answers.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -40,35 +43,6 @@ impl Type {
             Type::Set => "set",
             Type::Hash => "hash",
             Type::Zset => "zset",
-        }
-    }
-}
-
-/// Where Redis changes from one encoding to another: the directives of these names. OBJECT ENCODING tells what Redis would have; the forms here
-/// have bounds of their own.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
-    pub list_max_listpack_size: i64,
-    pub hash_max_listpack_entries: usize,
-    pub hash_max_listpack_value: usize,
-    pub set_max_intset_entries: usize,
-    pub set_max_listpack_entries: usize,
-    pub set_max_listpack_value: usize,
-    pub zset_max_listpack_entries: usize,
-    pub zset_max_listpack_value: usize,
-}
-
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
-            list_max_listpack_size: -2,
-            hash_max_listpack_entries: 128,
-            hash_max_listpack_value: 64,
-            set_max_intset_entries: 512,
-            set_max_listpack_entries: 128,
-            set_max_listpack_value: 64,
-            zset_max_listpack_entries: 128,
-            zset_max_listpack_value: 64,
         }
     }
 }
@@ -180,6 +154,24 @@ impl<B> Clone for Look<'_, B> {
 }
 
 impl<B> Copy for Look<'_, B> {}
+
+impl<B: Container> Look<'_, B> {
+    /// Number of elements.
+    #[inline]
+    #[must_use]
+    pub fn len(self) -> usize {
+        match self.form {
+            Form::Packed(bytes) => packed::count(bytes),
+            Form::Big(big) => big.len(),
+        }
+    }
+
+    #[inline]
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+}
 
 /// A container of its own, outside of the keyspace for as long as it is changed.
 #[derive(Debug)]
