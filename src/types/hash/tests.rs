@@ -1,10 +1,10 @@
 //! Hashes against a map: programs of changes with several views open, in both forms, with much memory and with little.
 
-use super::{DEADLINE_MAX_MS, FIELDS_MAX, Field, Hash, Lifetime, SMALL_BYTES_MAX, View};
+use super::{DEADLINE_MAX_MS, FIELDS_MAX, Field, Hash, Lifetime, SMALL_BYTES_MAX, View, memory};
 use crate::base::entry::Entries;
 use crate::base::rng::Rng;
 use crate::types::{Body, Container, Edit, Form, Limits, Look, Memory, Span};
-use dolmen_slab::{AllocError, Config, Slab};
+use dolmen_slab::{AllocError, CHUNK_BYTES_MAX, Config, Slab};
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::test_runner::{Config as ProptestConfig, TestRunner};
 use std::collections::{BTreeMap, HashMap};
@@ -413,14 +413,20 @@ fn programs_with_little_memory() {
 /// A table that fills the memory cannot be copied before it changes: then the change goes on, and the view is lost.
 #[test]
 fn views_are_lost_rather_than_changes() {
-    let mut world = World::new(Some(12));
-    let mut n = 0u32;
-    while world.set(&n.to_le_bytes(), b"", Lifetime::Keep) {
-        n += 1;
+    let mut world = World::new(Some(60));
+    for n in 0..2000u32 {
+        world.set(&n.to_le_bytes(), b"", Lifetime::Keep);
+    }
+    let mut taken = Vec::new();
+    for bytes in (16..CHUNK_BYTES_MAX).step_by(8).rev() {
+        while let Ok(h) = memory::alloc(&mut world.slab, bytes) {
+            taken.push((h, bytes));
+        }
     }
     world.open();
-    (0..n).for_each(|n| world.remove(&n.to_le_bytes()));
-    assert_eq!(world.finish(), (1, 1));
+    (0..500u32).for_each(|n| world.remove(&n.to_le_bytes()));
+    taken.into_iter().for_each(|(h, bytes)| memory::free(&mut world.slab, h, bytes));
+    assert_eq!(world.finish(), (0, 1));
 }
 
 /// What five fields of 8 + 8 bytes take, which the target of memory is about.
