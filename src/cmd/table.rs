@@ -3,7 +3,7 @@
 use super::bits::{self, field, op};
 use super::ctx::{Exec, Sliced};
 use super::spec::{self, Command};
-use super::{connection, control, dump, expire, info, keys, many, moves, object, server, settings, strings};
+use super::{connection, control, dump, expire, hashes, info, keys, many, moves, object, server, settings, strings};
 use crate::db::hold::Mode;
 
 macro_rules! many {
@@ -65,7 +65,7 @@ static OBJECT: [Command<Exec>; 5] = [
 ];
 
 /// All commands.
-pub static COMMANDS: [Command<Exec>; 76] = [
+pub static COMMANDS: [Command<Exec>; 92] = [
     // The connection
     spec::PING.run(Exec::new(connection::ping)),
     spec::ECHO.run(Exec::new(connection::echo)),
@@ -110,6 +110,23 @@ pub static COMMANDS: [Command<Exec>; 76] = [
     spec::BITOP.run(Exec::new(op::bitop)),
     spec::BITFIELD.run(Exec::new(field::bitfield)),
     spec::BITFIELD_RO.run(Exec::new(field::bitfield_ro)),
+    // Hashes
+    spec::HSET.run(Exec::new(hashes::hset)),
+    spec::HMSET.run(Exec::new(hashes::hmset)),
+    spec::HSETNX.run(Exec::new(hashes::hsetnx)),
+    spec::HGET.run(Exec::new(hashes::hget)),
+    spec::HMGET.run(Exec::new(hashes::hmget)),
+    spec::HGETALL.run(Exec::new(hashes::hgetall)),
+    spec::HKEYS.run(Exec::new(hashes::hkeys)),
+    spec::HVALS.run(Exec::new(hashes::hvals)),
+    spec::HDEL.run(Exec::new(hashes::hdel)),
+    spec::HEXISTS.run(Exec::new(hashes::hexists)),
+    spec::HLEN.run(Exec::new(hashes::hlen)),
+    spec::HSTRLEN.run(Exec::new(hashes::hstrlen)),
+    spec::HINCRBY.run(Exec::new(hashes::hincrby)),
+    spec::HINCRBYFLOAT.run(Exec::new(hashes::hincrbyfloat)),
+    spec::HRANDFIELD.run(Exec::new(hashes::hrandfield)),
+    spec::HSCAN.run(Exec::new(hashes::hscan)),
     // Keys of any type
     spec::DEL.run(Exec::sliced(del, &DEL)),
     spec::UNLINK.run(Exec::sliced(del, &DEL)),

@@ -298,8 +298,8 @@ fn comparable(tree: &mut Tree) {
                     pairs.sort_by(|[a, _], [b, _]| a.text().cmp(b.text()));
                     *subs = pairs.into_iter().flatten().collect();
                 }
-                // Of Redis 8: SET's conditions.
-                "arguments" => value.items_mut().retain(|argument| argument.get_text("since") != "8.4.0"),
+                // Of Redis 7.4 and 8: HSCAN without values, SET's conditions.
+                "arguments" => value.items_mut().retain(|argument| !["7.4.0", "8.4.0"].contains(&argument.get_text("since").as_str())),
                 name if DEPRECATED_LATER.contains(&name) => {
                     drop_fields(value, &["doc_flags", "deprecated_since", "replaced_by"]);
                 }

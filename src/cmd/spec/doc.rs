@@ -6,6 +6,7 @@ pub enum Group {
     Bitmap,
     Connection,
     Generic,
+    Hash,
     Server,
     String,
 }
@@ -16,6 +17,7 @@ impl Group {
             Group::Bitmap => "bitmap",
             Group::Connection => "connection",
             Group::Generic => "generic",
+            Group::Hash => "hash",
             Group::Server => "server",
             Group::String => "string",
         }
