@@ -12,6 +12,8 @@ pub const OVERFLOW: &str = "ERR increment or decrement would overflow";
 /// HRANDFIELD of a count beyond what C's `long` can negate.
 pub const NOT_A_COUNT: &str =
     "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
+/// HINCRBYFLOAT by such.
+pub const VALUE_NAN_OR_INFINITY: &str = "ERR value is NaN or Infinity";
 /// HINCRBY and HINCRBYFLOAT of a field that is none.
 pub const HASH_NOT_AN_INTEGER: &str = "ERR hash value is not an integer";
 pub const HASH_NOT_A_FLOAT: &str = "ERR hash value is not a float";

@@ -6,6 +6,8 @@
 //!
 //! Two clocks are at work, so deadlines are far away or long past, and what depends on the time of day is compared with a tolerance.
 
+mod hashes;
+
 use std::fmt::Write as _;
 
 use crate::harness::{Client, Reply, Server, quoted, request, skip};
@@ -363,6 +365,9 @@ impl Author {
     }
 
     fn step(&mut self) -> Step {
+        if self.chance(6) {
+            return self.hash_step();
+        }
         let names = [
             "SET",
             "SET",
@@ -701,6 +706,7 @@ impl Author {
                 program.extend(["GET", "PEXPIRETIME", "STRLEN", "DUMP"].map(|name| Step::new(&[name.as_bytes(), key])));
                 program.push(Step::new(&[b"OBJECT", &b"ENCODING"[..], key]));
             }
+            program.extend(hashes::KEYS.map(|key| Step::new(&[b"HGETALL", key])));
         }
         program
     }
@@ -833,6 +839,7 @@ fn same(step: &Step, ours: &Reply, oracle: &Reply) -> bool {
             };
             told(ours) == told(oracle)
         }
+        (name, _, _) if name.starts_with('h') && hashes::same(step, ours, oracle) => true,
         ("info", _, _) => keyspace(ours) == keyspace(oracle),
         _ => false,
     }

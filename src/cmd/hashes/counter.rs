@@ -40,6 +40,9 @@ pub fn hincrbyfloat(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     let key = ctx.first_key(args[1]);
     ctx.attempt(|ctx| {
         let increment = Extended::parse(args[3]).ok_or(errors::NOT_A_FLOAT)?;
+        if Extended::ZERO.plus(increment).is_none() {
+            return Err(errors::VALUE_NAN_OR_INFINITY.into());
+        }
         let mut text = Vec::new();
         let done = change(ctx, key, Missing::Create, |edit, now_ms| {
             let old = match edit.look().field(args[2], now_ms).map(|field| field.value) {

@@ -51,7 +51,7 @@ static CONFIG: [Command<()>; 5] = [
 ];
 
 #[rustfmt::skip]
-static ROWS: [Command<()>; 76] = [
+static ROWS: [Command<()>; 92] = [
     spec::PING.run(()), spec::ECHO.run(()), spec::QUIT.run(()), spec::HELLO.run(()), spec::AUTH.run(()),
     spec::SELECT.run(()), spec::RESET.run(()), spec::CLIENT.container((), &CLIENT), spec::SET.run(()), spec::GET.run(()),
     spec::SETNX.run(()), spec::SETEX.run(()), spec::PSETEX.run(()), spec::GETSET.run(()), spec::GETDEL.run(()),
@@ -70,6 +70,9 @@ static ROWS: [Command<()>; 76] = [
     spec::CONFIG.container((), &CONFIG), spec::TIME.run(()), spec::DEBUG.run(()), spec::SHUTDOWN.run(()),
     spec::SETBIT.run(()), spec::GETBIT.run(()), spec::BITCOUNT.run(()), spec::BITPOS.run(()), spec::BITOP.run(()),
     spec::BITFIELD.run(()), spec::BITFIELD_RO.run(()),
+    spec::HSET.run(()), spec::HMSET.run(()), spec::HSETNX.run(()), spec::HGET.run(()), spec::HMGET.run(()), spec::HGETALL.run(()),
+    spec::HKEYS.run(()), spec::HVALS.run(()), spec::HDEL.run(()), spec::HEXISTS.run(()), spec::HLEN.run(()), spec::HSTRLEN.run(()),
+    spec::HINCRBY.run(()), spec::HINCRBYFLOAT.run(()), spec::HRANDFIELD.run(()), spec::HSCAN.run(()),
 ];
 
 fn commands() -> Commands<()> {
@@ -299,7 +302,9 @@ fn comparable(tree: &mut Tree) {
                     *subs = pairs.into_iter().flatten().collect();
                 }
                 // Of Redis 7.4 and 8: HSCAN without values, SET's conditions.
-                "arguments" => value.items_mut().retain(|argument| !["7.4.0", "8.4.0"].contains(&argument.get_text("since").as_str())),
+                "arguments" => value
+                    .items_mut()
+                    .retain(|argument| !["7.4.0", "8.4.0"].contains(&argument.get_text("since").as_str())),
                 name if DEPRECATED_LATER.contains(&name) => {
                     drop_fields(value, &["doc_flags", "deprecated_since", "replaced_by"]);
                 }
