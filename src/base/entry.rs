@@ -77,7 +77,8 @@ impl<'a> Entry<'a> {
     #[inline]
     #[expect(
         clippy::cast_possible_truncation,
-        reason = "each arm's bound; at most 8; entries are at most LEN_MAX long"
+        clippy::cast_sign_loss,
+        reason = "each arm's bound: 0 to 31, at most 8, at most LEN_MAX"
     )]
     pub fn write(self, to: &mut [u8]) -> usize {
         let len = self.encoded_bytes();

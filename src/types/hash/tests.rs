@@ -9,6 +9,8 @@ use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::test_runner::{Config as ProptestConfig, TestRunner};
 use std::collections::{BTreeMap, HashMap};
 
+/// A field with its value and deadline.
+type Element = (Vec<u8>, (Vec<u8>, u64));
 type Model = BTreeMap<Vec<u8>, (Vec<u8>, u64)>;
 const SEED: u64 = 77;
 
@@ -33,7 +35,7 @@ struct World {
     has_blobs: bool,
 }
 
-fn bytes_of(field: Field<'_>, slab: &Slab) -> (Vec<u8>, (Vec<u8>, u64)) {
+fn bytes_of(field: Field<'_>, slab: &Slab) -> Element {
     let (mut name, mut value) = (Vec::new(), Vec::new());
     field.name.append(slab, &mut name);
     field.value.append(slab, &mut value);
@@ -41,7 +43,7 @@ fn bytes_of(field: Field<'_>, slab: &Slab) -> (Vec<u8>, (Vec<u8>, u64)) {
     (name, (value, field.deadline_ms))
 }
 
-fn elements(run: &[u8]) -> Vec<(Vec<u8>, (Vec<u8>, u64))> {
+fn elements(run: &[u8]) -> Vec<Element> {
     let texts: Vec<Vec<u8>> = Entries::new(run).map(|entry| entry.to_vec()).collect();
     let deadline = |text: &[u8]| std::str::from_utf8(text).unwrap().parse().unwrap();
     texts.chunks(3).map(|field| (field[0].clone(), (field[1].clone(), deadline(&field[2])))).collect()
@@ -160,7 +162,7 @@ impl World {
         self.forget_empty();
     }
 
-    fn all(&self) -> Vec<(Vec<u8>, (Vec<u8>, u64))> {
+    fn all(&self) -> Vec<Element> {
         let (mut all, mut cursor) = (Vec::new(), 0);
         loop {
             cursor = self.look().scan(cursor, |field| all.push(bytes_of(field, &self.slab)));
