@@ -68,6 +68,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/table/raw.rs", "buckets behind handles"),
     ("src/types/zset/memory.rs", "elements and nodes behind handles"),
     ("src/types/list/node.rs", "blocks and nodes behind handles"),
+    ("src/types/hash/memory.rs", "chunks behind handles"),
     ("tools/dolmen-bench/src/machine.rs", "the scheduling class of the thread that probes"),
 ];
 

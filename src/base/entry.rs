@@ -70,40 +70,39 @@ impl<'a> Entry<'a> {
         }
     }
 
-    /// Writes its encoding into exactly as many bytes as it takes ([`Entry::encoded_bytes`]).
+    /// Writes its encoding to the beginning of `to`; its length.
     ///
     /// # Panics
-    /// When `into` has another length.
+    /// When there is less room than [`Entry::encoded_bytes`].
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "each arm's bound; entries are at most LEN_MAX long")]
-    pub fn write(self, into: &mut [u8]) {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "each arm's bound: 0 to 31, at most 8, at most LEN_MAX"
+    )]
+    pub fn write(self, to: &mut [u8]) -> usize {
+        let len = self.encoded_bytes();
+        let to = &mut to[..len];
         match self {
-            Entry::Bytes(bytes) => {
-                let (head, text) = into.split_at_mut(into.len() - bytes.len());
-                match head {
-                    [len] => *len = bytes.len() as u8,
-                    [tag, len @ ..] if len.len() == 2 => {
-                        *tag = STRING_2;
-                        len.copy_from_slice(&(bytes.len() as u16).to_le_bytes());
-                    }
-                    [tag, len @ ..] => {
-                        *tag = STRING_4;
-                        len.copy_from_slice(&(bytes.len() as u32).to_le_bytes());
-                    }
-                    [] => panic!("no room for the head of an entry"),
-                }
-                text.copy_from_slice(bytes);
+            Entry::Int(value) if len == 1 => to[0] = SMALL_INT + value as u8,
+            Entry::Int(value) => {
+                to[0] = INT + (len - 1) as u8;
+                to[1..].copy_from_slice(&value.to_le_bytes()[..len - 1]);
             }
-            Entry::Int(value) => match into {
-                [small] => *small = SMALL_INT + value.to_le_bytes()[0],
-                [tag, digits @ ..] => {
-                    *tag = INT + digits.len() as u8;
-                    let len = digits.len();
-                    digits.copy_from_slice(&value.to_le_bytes()[..len]);
+            Entry::Bytes(bytes) => {
+                let (head, rest) = to.split_at_mut(head_bytes(bytes.len()));
+                match head {
+                    [short] => *short = bytes.len() as u8,
+                    [kind, len @ ..] => {
+                        *kind = if len.len() == 2 { STRING_2 } else { STRING_4 };
+                        len.copy_from_slice(&(bytes.len() as u32).to_le_bytes()[..len.len()]);
+                    }
+                    [] => unreachable!("a string has a head"),
                 }
-                [] => panic!("no room for an entry"),
-            },
+                rest.copy_from_slice(bytes);
+            }
         }
+        len
     }
 
     /// Its text: the string itself, or the digits of the integer, made in `digits`.
@@ -180,6 +179,12 @@ pub fn span(run: &[u8]) -> usize {
 #[inline]
 pub fn put(out: &mut Vec<u8>, bytes: &[u8]) {
     Entry::of(bytes).put(out);
+}
+
+/// Appends the head of a string that is no integer in canonical form; its `len` bytes are to follow, in pieces.
+#[inline]
+pub fn put_string_head(out: &mut Vec<u8>, len: usize) {
+    put_head(out, len);
 }
 
 /// Appends the entry of an integer.
@@ -284,6 +289,8 @@ mod tests {
             assert_eq!(run.len(), Entry::of(&text).encoded_bytes());
             assert_eq!(span(&run), run.len());
             assert_eq!(split(&run), Some((Entry::Bytes(&text[..]), &[][..])));
+            let mut written = vec![0; run.len()];
+            assert_eq!((Entry::of(&text).write(&mut written), &written), (run.len(), &run));
         }
     }
 
@@ -311,10 +318,10 @@ mod tests {
             prop_assert_eq!(&read, &texts);
             let mut rest = &run[..];
             for text in &texts {
+                let mut written = vec![0xaa; span(rest) + 1];
+                prop_assert_eq!(span(rest), Entry::of(text).write(&mut written));
+                prop_assert_eq!((&written[..span(rest)], written[span(rest)]), (&rest[..span(rest)], 0xaa));
                 prop_assert_eq!(span(rest), Entry::of(text).encoded_bytes());
-                let mut written = vec![0; span(rest)];
-                Entry::of(text).write(&mut written);
-                prop_assert_eq!(&written[..], &rest[..span(rest)]);
                 rest = &rest[span(rest)..];
             }
             prop_assert!(rest.is_empty());

@@ -10,6 +10,7 @@ pub mod dump;
 pub mod event;
 pub mod expire;
 pub mod fleet;
+pub mod hashes;
 pub mod info;
 pub mod introspect;
 pub mod keys;

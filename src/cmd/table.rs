@@ -4,7 +4,8 @@ use super::bits::{self, field, op};
 use super::ctx::{Exec, Sliced};
 use super::spec::{self, Command};
 use super::{
-    connection, control, dump, expire, info, keys, many, moves, object, pubsub, server, settings, strings, transactions,
+    connection, control, dump, expire, hashes, info, keys, many, moves, object, pubsub, server, settings, strings,
+    transactions,
 };
 use crate::db::hold::Mode;
 
@@ -122,6 +123,23 @@ pub static COMMANDS: &[Command<Exec>] = &[
     spec::BITOP.run(Exec::new(op::bitop)),
     spec::BITFIELD.run(Exec::new(field::bitfield)),
     spec::BITFIELD_RO.run(Exec::new(field::bitfield_ro)),
+    // Hashes
+    spec::HSET.run(Exec::new(hashes::hset)),
+    spec::HMSET.run(Exec::new(hashes::hmset)),
+    spec::HSETNX.run(Exec::new(hashes::hsetnx)),
+    spec::HGET.run(Exec::new(hashes::hget)),
+    spec::HMGET.run(Exec::new(hashes::hmget)),
+    spec::HGETALL.run(Exec::new(hashes::hgetall)),
+    spec::HKEYS.run(Exec::new(hashes::hkeys)),
+    spec::HVALS.run(Exec::new(hashes::hvals)),
+    spec::HDEL.run(Exec::new(hashes::hdel)),
+    spec::HEXISTS.run(Exec::new(hashes::hexists)),
+    spec::HLEN.run(Exec::new(hashes::hlen)),
+    spec::HSTRLEN.run(Exec::new(hashes::hstrlen)),
+    spec::HINCRBY.run(Exec::new(hashes::hincrby)),
+    spec::HINCRBYFLOAT.run(Exec::new(hashes::hincrbyfloat)),
+    spec::HRANDFIELD.run(Exec::new(hashes::hrandfield)),
+    spec::HSCAN.run(Exec::new(hashes::hscan)),
     // Keys of any type
     spec::DEL.run(Exec::sliced(del, &DEL)),
     spec::UNLINK.run(Exec::sliced(del, &DEL)),

@@ -9,6 +9,14 @@ pub const NOT_POSITIVE: &str = "ERR value is out of range, must be positive";
 pub const NOT_A_FLOAT: &str = "ERR value is not a valid float";
 pub const NAN_OR_INFINITY: &str = "ERR increment would produce NaN or Infinity";
 pub const OVERFLOW: &str = "ERR increment or decrement would overflow";
+/// HRANDFIELD of a count beyond what C's `long` can negate.
+pub const NOT_A_COUNT: &str =
+    "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
+/// HINCRBYFLOAT by such.
+pub const VALUE_NAN_OR_INFINITY: &str = "ERR value is NaN or Infinity";
+/// HINCRBY and HINCRBYFLOAT of a field that is none.
+pub const HASH_NOT_AN_INTEGER: &str = "ERR hash value is not an integer";
+pub const HASH_NOT_A_FLOAT: &str = "ERR hash value is not a float";
 /// DECRBY of the least 64-bit number.
 pub const DECREMENT_OVERFLOW: &str = "ERR decrement would overflow";
 pub const OFFSET_OUT_OF_RANGE: &str = "ERR offset is out of range";

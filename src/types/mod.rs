@@ -12,6 +12,7 @@
 //! ```
 
 pub mod bitmap;
+pub mod hash;
 pub mod list;
 pub mod packed;
 pub mod zset;

@@ -6,6 +6,7 @@
 //!
 //! Two clocks are at work, so deadlines are far away or long past, and what depends on the time of day is compared with a tolerance.
 
+mod hashes;
 mod transactions;
 
 use std::fmt::Write as _;
@@ -365,6 +366,9 @@ impl Author {
     }
 
     fn step(&mut self) -> Step {
+        if self.chance(6) {
+            return self.hash_step();
+        }
         let names = [
             "SET",
             "SET",
@@ -703,6 +707,7 @@ impl Author {
                 program.extend(["GET", "PEXPIRETIME", "STRLEN", "DUMP"].map(|name| Step::new(&[name.as_bytes(), key])));
                 program.push(Step::new(&[b"OBJECT", &b"ENCODING"[..], key]));
             }
+            program.extend(hashes::KEYS.map(|key| Step::new(&[b"HGETALL", key])));
         }
         program
     }
@@ -835,6 +840,7 @@ fn same(step: &Step, ours: &Reply, oracle: &Reply) -> bool {
             };
             told(ours) == told(oracle)
         }
+        (name, _, _) if name.starts_with('h') && hashes::same(step, ours, oracle) => true,
         ("info", _, _) => keyspace(ours) == keyspace(oracle),
         _ => false,
     }

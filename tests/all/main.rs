@@ -23,6 +23,7 @@ mod control;
 mod differential;
 mod dump;
 mod expiry;
+mod hashes;
 mod hostile;
 mod keys;
 mod moves;

@@ -66,7 +66,9 @@ impl Piece<'_> {
     fn write(self, into: &mut [u8]) {
         let bytes = self.entry_bytes();
         match self {
-            Piece::Entry(entry) => entry.write(&mut into[..bytes]),
+            Piece::Entry(entry) => {
+                entry.write(&mut into[..bytes]);
+            }
             Piece::Cell(node) => {
                 into[0] = CELL;
                 into[1..CELL_ENTRY_BYTES].copy_from_slice(&node.bits().to_le_bytes());
