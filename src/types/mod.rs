@@ -13,6 +13,7 @@
 
 pub mod bitmap;
 pub mod packed;
+pub mod set;
 
 use dolmen_slab::{AllocError, Slab};
 
