@@ -224,7 +224,7 @@ fn string(rest: &[u8], len: usize) -> (Entry<'_>, &[u8]) {
 fn head_bytes(len: usize) -> usize {
     match len {
         0..=SHORT_MAX => 1,
-        0..=0xffff => 3,
+        0xC0..=0xffff => 3,
         _ => HEAD_BYTES_MAX,
     }
 }
@@ -245,7 +245,7 @@ pub fn head(len: usize) -> ([u8; HEAD_BYTES_MAX], usize) {
     let [a, b, c, d] = (len as u32).to_le_bytes();
     let head = match len {
         0..=SHORT_MAX => [a, 0, 0, 0, 0],
-        0..=0xffff => [STRING_2, a, b, 0, 0],
+        0xC0..=0xffff => [STRING_2, a, b, 0, 0],
         _ => [STRING_4, a, b, c, d],
     };
     (head, head_bytes(len))

@@ -39,15 +39,9 @@ pub fn touch_each(ctx: &mut Ctx<'_>, group: Args<'_>) -> Result<u64, Failure> {
     Ok(u64::from(ctx.db.touch_key(ctx.first_key(group[0]))))
 }
 
-fn type_name(kind: Type) -> &'static str {
-    match kind {
-        Type::String => "string",
-    }
-}
-
 pub fn type_(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     let kind = ctx.db.type_of(ctx.first_key(args[1]));
-    ctx.reply.simple(kind.map_or("none", type_name));
+    ctx.reply.simple(kind.map_or("none", Type::name));
     Outcome::Done
 }
 
@@ -161,7 +155,7 @@ impl Walk {
 
     fn visit(&mut self, slab: &Slab, item: Item<'_>) {
         self.seen += 1;
-        if self.nothing || self.kind.is_some_and(|kind| kind != type_name(item.header().kind)) {
+        if self.nothing || self.kind.is_some_and(|kind| kind != item.kind().name()) {
             return;
         }
         if let Some(pattern) = &self.pattern {
@@ -248,7 +242,7 @@ fn parse_scan(args: Args<'_>) -> Result<(Walk, u64), Failure> {
             }
             b"type" => {
                 let wanted = value.to_ascii_lowercase();
-                walk.kind = [type_name(Type::String)].into_iter().find(|name| name.as_bytes() == wanted);
+                walk.kind = Type::ALL.iter().map(|kind| kind.name()).find(|name| name.as_bytes() == wanted);
                 walk.nothing = walk.kind.is_none();
             }
             _ => return Err(errors::SYNTAX.into()),

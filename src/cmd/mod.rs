@@ -21,5 +21,6 @@ pub mod server;
 pub mod settings;
 pub mod sort;
 pub mod spec;
+pub mod stream;
 pub mod strings;
 pub mod table;

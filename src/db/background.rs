@@ -3,6 +3,7 @@
 //! microseconds.
 #![allow(unsafe_code)]
 
+use super::containers::Containers;
 use super::item::{self, Expiry};
 use super::view::{free_item, part_with};
 use super::wheel::{Due, Rearm};
@@ -17,6 +18,8 @@ const EXPIRE_UNIT: usize = 32;
 const DRAIN_UNIT: usize = 64;
 pub(super) const RETIRED_UNIT: usize = 64;
 const FREE_UNIT: usize = 4;
+/// Elements of a container that are looked at, moved or freed.
+const CONTAINER_UNIT: usize = 64;
 /// The first span released of a huge page splits it, which takes some 30 us.
 const RELEASE_UNIT: usize = 1;
 const EVACUATE_UNIT_BYTES: usize = 16 * 1024;
@@ -93,9 +96,13 @@ impl Shard {
             let mut pending = false;
             for index in 0..self.databases_used {
                 pending |= self.expire_some(index, now_ms);
-                let Shard { slab, databases, seed, .. } = &mut *self;
+                let Shard { slab, databases, containers, seed, .. } = &mut *self;
                 pending |= databases[index].table.maintain(slab, &ItemHash { seed: *seed }, 1);
-                pending |= databases[index].table.release_views(slab, RETIRED_UNIT, free_item);
+                let free = |slab: &mut Slab, h| free_item(slab, containers, h);
+                pending |= databases[index].table.release_views(slab, RETIRED_UNIT, free);
+            }
+            if self.containers.has_work() {
+                pending |= self.containers.work(&mut self.slab, CONTAINER_UNIT);
             }
             if !self.viewed.is_empty() {
                 pending |= self.release_viewed();
@@ -119,10 +126,10 @@ impl Shard {
 
     /// Fires what is due of one database, and drops stale entries of its wheel when they are many.
     fn expire_some(&mut self, index: usize, now_ms: u64) -> bool {
-        let Shard { slab, databases, stats, seed, .. } = &mut *self;
+        let Shard { slab, databases, containers, stats, seed, .. } = &mut *self;
         let Database { table, wheel, expires } = &mut databases[index];
         let Some(wheel) = wheel else { return false };
-        let mut due = Expirer { table, expires, expired: &mut stats.expired, now_ms, seed: *seed };
+        let mut due = Expirer { table, containers, expires, expired: &mut stats.expired, now_ms, seed: *seed };
         let more = wheel.advance(slab, now_ms, EXPIRE_UNIT, &mut due);
         if !wheel.is_purging() && !wheel.is_stale(*expires) {
             return more;
@@ -136,11 +143,11 @@ impl Shard {
     }
 
     fn drain_some(&mut self) -> bool {
-        let Shard { slab, detached, lazy_pending, .. } = &mut *self;
+        let Shard { slab, detached, containers, lazy_pending, .. } = &mut *self;
         let Some(database) = detached.front_mut() else { return false };
         let mut more = database.table.drain(slab, DRAIN_UNIT, |slab, h| {
             *lazy_pending -= 1;
-            free_item(slab, h);
+            free_item(slab, containers, h);
         });
         if !more && let Some(wheel) = &mut database.wheel {
             more = wheel.drain(slab, DRAIN_UNIT);
@@ -237,6 +244,7 @@ fn set_armed(slab: &mut Slab, item: Armed, code: u16) {
 /// Looks at the items whose wheel entries fire.
 struct Expirer<'a> {
     table: &'a mut Table,
+    containers: &'a mut Containers,
     expires: &'a mut u64,
     expired: &'a mut u64,
     now_ms: u64,
@@ -260,7 +268,7 @@ impl Due for Expirer<'_> {
             return set_armed(slab, item, armed);
         }
         self.table.remove(slab, item.hash, item.slot);
-        part_with(self.table, slab, item.hash, item.handle);
+        part_with(self.table, slab, self.containers, item.hash, item.handle);
         *self.expires -= 1;
         *self.expired += 1;
     }

@@ -14,6 +14,7 @@
 #![allow(unsafe_code)]
 
 use super::access;
+use super::containers::{ContainerId, Containers};
 use crate::base::bytes::copy_short;
 use crate::table::Site;
 use dolmen_slab::{AllocError, BlobId, CHUNK_BYTES_MAX, Handle, Slab};
@@ -28,16 +29,12 @@ const EXPIRY_BYTES: usize = 8;
 /// Blob number (4), zero (4), hash (8).
 const KEY_BLOB_BYTES: usize = 16;
 const VALUE_BLOB_BYTES: usize = 8;
+const CONTAINER_BYTES: usize = 4;
 const INT_BYTES: usize = 8;
 const_assert!(HEADER_BYTES + EXPIRY_BYTES + KEY_INLINE_MAX + VALUE_BLOB_BYTES <= CHUNK_BYTES_MAX);
 const_assert!(CHUNK_BYTES_MAX <= u16::MAX as usize);
 
-/// The type of a value, as TYPE names it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u8)]
-pub enum Type {
-    String = 1,
-}
+pub use crate::types::Type;
 
 /// How a value lies in its item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,6 +46,8 @@ pub enum Encoding {
     Int = 1,
     /// The number of a blob.
     Blob = 2,
+    /// The number of a container of the shard (`db::containers`). (A packed one is raw.)
+    Container = 3,
 }
 
 /// Bits of [`Header::flags`].
@@ -78,6 +77,11 @@ pub struct Header {
 
 const RAW: u64 = Encoding::Raw as u64;
 const INT: u64 = Encoding::Int as u64;
+const BLOB: u64 = Encoding::Blob as u64;
+const LIST: u64 = Type::List as u64;
+const SET: u64 = Type::Set as u64;
+const HASH: u64 = Type::Hash as u64;
+const ZSET: u64 = Type::Zset as u64;
 
 impl Header {
     const ENCODING_SHIFT: u32 = 4;
@@ -102,11 +106,18 @@ impl Header {
     #[expect(clippy::cast_possible_truncation, reason = "each field is cut out by its shift")]
     pub const fn unpack(word: u64) -> Header {
         Header {
-            kind: Type::String,
+            kind: match word & 15 {
+                LIST => Type::List,
+                SET => Type::Set,
+                HASH => Type::Hash,
+                ZSET => Type::Zset,
+                _ => Type::String,
+            },
             encoding: match (word >> Header::ENCODING_SHIFT) & 15 {
                 RAW => Encoding::Raw,
                 INT => Encoding::Int,
-                _ => Encoding::Blob,
+                BLOB => Encoding::Blob,
+                _ => Encoding::Container,
             },
             flags: (word >> Header::FLAGS_SHIFT) as u8 & FLAG_BITS,
             clock: word as u32 >> Header::CLOCK_SHIFT,
@@ -167,6 +178,13 @@ pub enum Value<'a> {
     Raw(&'a [u8]),
     Int(i64),
     Blob(BlobId),
+}
+
+/// A container as its item names it.
+#[derive(Clone, Copy, Debug)]
+pub enum Content<'a> {
+    Packed(&'a [u8]),
+    Big(ContainerId),
 }
 
 /// A live item.
@@ -305,10 +323,10 @@ impl<'a> Item<'a> {
         self.key_place_bytes()
     }
 
-    /// Memory of the item with its blobs.
+    /// Memory of the item with its blobs, without its container's.
     #[must_use]
     pub fn held_bytes(&self, slab: &Slab) -> u64 {
-        let value = if let Value::Blob(id) = self.value() { slab.blob_bytes(id) } else { 0 };
+        let value = self.value_blob().map_or(0, |id| slab.blob_bytes(id));
         let key = if self.has_key_blob() { slab.blob_bytes(self.key_blob().0) } else { 0 };
         Slab::class_bytes(self.header().item_bytes()) as u64 + value + key
     }
@@ -333,7 +351,47 @@ impl<'a> Item<'a> {
 
     #[inline(always)]
     #[must_use]
+    pub fn is_string(&self) -> bool {
+        self.word & 15 == Type::String as u64
+    }
+
+    /// The type of the value.
+    #[inline(always)]
+    #[must_use]
+    pub fn kind(&self) -> Type {
+        self.header().kind
+    }
+
+    /// The number of the value's container, if it has one.
+    #[inline(always)]
+    #[must_use]
+    pub fn container(&self) -> Option<ContainerId> {
+        (self.header().encoding == Encoding::Container).then(|| container_at(self.value_place()))
+    }
+
+    /// The container that is the value of an item whose type is not a string.
+    #[inline(always)]
+    #[must_use]
+    pub fn content(&self) -> Content<'a> {
+        debug_assert!(self.kind() != Type::String);
+        match self.container() {
+            Some(id) => Content::Big(id),
+            None => Content::Packed(self.value_place()),
+        }
+    }
+
+    /// The number of the value's blob, if it is one.
+    #[inline]
+    #[must_use]
+    pub fn value_blob(&self) -> Option<BlobId> {
+        (self.header().encoding == Encoding::Blob).then(|| blob_at(self.value_place()))
+    }
+
+    /// The value of a string.
+    #[inline(always)]
+    #[must_use]
     pub fn value(&self) -> Value<'a> {
+        debug_assert!(self.kind() == Type::String);
         let place = self.value_place();
         match (self.word >> Header::ENCODING_SHIFT) & 15 {
             RAW => Value::Raw(place),
@@ -350,10 +408,19 @@ fn word_at(place: &[u8]) -> u64 {
     u64::from_le_bytes(bytes)
 }
 
-fn blob_at(place: &[u8]) -> BlobId {
+fn number_at(place: &[u8]) -> u32 {
     let mut bytes = [0; 4];
     bytes.copy_from_slice(&place[..4]);
-    BlobId::from_bits(u32::from_le_bytes(bytes))
+    u32::from_le_bytes(bytes)
+}
+
+fn blob_at(place: &[u8]) -> BlobId {
+    BlobId::from_bits(number_at(place))
+}
+
+#[inline(always)]
+fn container_at(place: &[u8]) -> ContainerId {
+    ContainerId::from_bits(number_at(place))
 }
 
 /// Equality of short byte strings without a call: keys are mostly 8 to 32 bytes.
@@ -386,24 +453,38 @@ pub enum NewValue<'a> {
     Int(i64),
     /// Ownership of the blob passes to the item.
     Blob(BlobId),
+    /// A packed container of that type.
+    Packed(Type, &'a [u8]),
+    /// The container becomes the item's.
+    Container(Type, ContainerId),
 }
 
 impl NewValue<'_> {
     #[inline(always)]
     fn place_bytes(&self) -> usize {
         match self {
-            NewValue::Raw(b) => b.len(),
+            NewValue::Raw(b) | NewValue::Packed(_, b) => b.len(),
             NewValue::Int(_) => INT_BYTES,
             NewValue::Blob(_) => VALUE_BLOB_BYTES,
+            NewValue::Container(..) => CONTAINER_BYTES,
+        }
+    }
+
+    #[inline(always)]
+    fn kind(&self) -> Type {
+        match self {
+            NewValue::Raw(_) | NewValue::Int(_) | NewValue::Blob(_) => Type::String,
+            NewValue::Packed(kind, _) | NewValue::Container(kind, _) => *kind,
         }
     }
 
     #[inline(always)]
     fn encoding(&self) -> Encoding {
         match self {
-            NewValue::Raw(_) => Encoding::Raw,
+            NewValue::Raw(_) | NewValue::Packed(..) => Encoding::Raw,
             NewValue::Int(_) => Encoding::Int,
             NewValue::Blob(_) => Encoding::Blob,
+            NewValue::Container(..) => Encoding::Container,
         }
     }
 
@@ -414,7 +495,8 @@ impl NewValue<'_> {
         // SAFETY: the caller's room is `place_bytes()` long.
         unsafe {
             match self {
-                NewValue::Raw(b) => copy_short(b, to),
+                NewValue::Raw(b) | NewValue::Packed(_, b) => copy_short(b, to),
+                NewValue::Container(_, id) => to.cast::<[u8; 4]>().write_unaligned(id.bits().to_le_bytes()),
                 NewValue::Int(i) => to.cast::<[u8; 8]>().write_unaligned(i.to_le_bytes()),
                 NewValue::Blob(id) => to.cast::<[u8; 8]>().write_unaligned(u64::from(id.bits()).to_le_bytes()),
             }
@@ -471,7 +553,7 @@ pub unsafe fn write(
     let key_flag = if matches!(key, NewKey::Blob(..)) { flag::KEY_BLOB } else { 0 };
     #[expect(clippy::cast_possible_truncation, reason = "both fit a chunk, whose size fits 16 bits (const assert)")]
     let header = Header {
-        kind: Type::String,
+        kind: value.kind(),
         encoding: value.encoding(),
         flags: key_flag | if expiry.is_some() { flag::EXPIRY } else { 0 },
         clock,
@@ -506,6 +588,7 @@ pub unsafe fn write(
 /// was released; `value` does not lie in the chunk.
 #[inline(always)]
 pub unsafe fn overwrite_value(slab: &mut Slab, h: Handle, mut header: Header, value: NewValue<'_>) {
+    header.kind = value.kind();
     header.encoding = value.encoding();
     #[expect(clippy::cast_possible_truncation, reason = "fits the chunk (caller)")]
     {
@@ -660,15 +743,21 @@ pub unsafe fn copy_key_with_value(
 }
 
 /// Makes an item one that only views see, and another chunk its successor: blobs go over, and pins of them stay behind. On error nothing has
-/// changed.
+/// changed. (A container's view is its pin.)
 ///
 /// # Safety
-/// `from` is a live item of `slab`; `to` is another chunk of the same class, that nobody reads.
-pub unsafe fn succeed(slab: &mut Slab, from: Handle, to: Handle) -> Result<(), AllocError> {
+/// `from` is a live item of `slab`, whose containers these are; `to` is another chunk of the same class, that nobody reads.
+pub unsafe fn succeed(
+    slab: &mut Slab,
+    containers: &mut Containers,
+    from: Handle,
+    to: Handle,
+) -> Result<(), AllocError> {
     // SAFETY: a live item (caller).
     let item = unsafe { Item::at(slab, from) };
     let bytes = item.header().item_bytes();
-    let value = if let Value::Blob(id) = item.value() { Some((item.value_place().as_ptr(), id)) } else { None };
+    let value = item.value_blob().map(|id| (item.value_place().as_ptr(), id));
+    let container = item.container().map(|id| (item.value_place().as_ptr(), id));
     let key = item.has_key_blob().then(|| (item.key_place().as_ptr(), item.key_blob().0));
     let value_pin = value.map(|(_, id)| slab.blob_pin(id)).transpose()?;
     let key_pin = match key.map(|(_, id)| slab.blob_pin(id)).transpose() {
@@ -678,10 +767,14 @@ pub unsafe fn succeed(slab: &mut Slab, from: Handle, to: Handle) -> Result<(), A
             return Err(error);
         }
     };
+    let pin = container.map(|(place, id)| (place, containers.pin(slab, id)));
     // SAFETY: both chunks have room for the item, and are two (caller). The places of value and key, where the numbers of their blobs
-    // stand, lie in `from`, which nobody reads meanwhile.
+    // and of a container stand, lie in `from`, which nobody reads meanwhile.
     unsafe {
         slab.ptr(from).copy_to_nonoverlapping(slab.ptr(to), bytes);
+        if let Some((place, pin)) = pin {
+            place.cast_mut().cast::<[u8; 4]>().write_unaligned(pin.bits().to_le_bytes());
+        }
         for ((place, _), pin) in value.zip(value_pin).into_iter().chain(key.zip(key_pin)) {
             place.cast_mut().cast::<[u8; 4]>().write_unaligned(pin.bits().to_le_bytes());
         }
@@ -697,8 +790,7 @@ pub unsafe fn succeed(slab: &mut Slab, from: Handle, to: Handle) -> Result<(), A
 pub unsafe fn release_blobs(slab: &mut Slab, h: Handle) {
     // SAFETY: a live item (caller).
     let item = unsafe { Item::at(slab, h) };
-    if item.header().encoding == Encoding::Blob {
-        let blob = blob_at(item.value_place());
+    if let Some(blob) = item.value_blob() {
         slab.blob_release(blob);
     }
     // SAFETY: as above; the value's blob being gone does not matter to the key's place.
@@ -730,9 +822,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn header_round_trip(enc in 0u8..3, flags in 0..=FLAG_BITS, clock in 0..=access::CLOCK_MAX, key_len: u16, value_len: u16) {
-            let encoding = [Encoding::Raw, Encoding::Int, Encoding::Blob][usize::from(enc)];
-            let h = Header { kind: Type::String, encoding, flags, clock, key_len, value_len };
+        fn header_round_trip(kind in 0usize..5, enc in 0u8..4, flags in 0..=FLAG_BITS, clock in 0..=access::CLOCK_MAX, key_len: u16, value_len: u16) {
+            let encoding = [Encoding::Raw, Encoding::Int, Encoding::Blob, Encoding::Container][usize::from(enc)];
+            let kind = [Type::String, Type::List, Type::Set, Type::Hash, Type::Zset][kind];
+            let h = Header { kind, encoding, flags, clock, key_len, value_len };
             prop_assert_eq!(Header::unpack(h.pack()), h);
         }
 

@@ -9,6 +9,8 @@
 pub mod access;
 pub mod background;
 pub mod bits;
+pub mod collections;
+pub mod containers;
 pub mod hold;
 pub mod item;
 pub mod keyspace;
@@ -189,6 +191,11 @@ pub struct Shard {
     evacuation: Option<dolmen_slab::Victim>,
     /// Where the look for items that were not used for long goes on.
     aging: access::Walk,
+    containers: containers::Containers,
+    /// For changing packed containers.
+    scratch: Vec<u8>,
+    /// Of the encodings that containers tell.
+    pub limits: crate::types::Limits,
     pub stats: ShardStats,
     pub holds: hold::Holds,
     /// Lets any two keys count as those of different shards.
@@ -217,6 +224,9 @@ impl Shard {
             drained_total: 0,
             evacuation: None,
             aging: access::Walk::default(),
+            containers: containers::Containers::default(),
+            scratch: Vec::new(),
+            limits: crate::types::Limits::default(),
             stats: ShardStats::default(),
             holds: hold::Holds::default(),
             #[cfg(test)]
@@ -289,13 +299,15 @@ impl Shard {
     #[must_use]
     pub fn heap_bytes(&self) -> u64 {
         let of = |d: &Database| d.table.heap_bytes() as u64 + d.wheel.as_ref().map_or(0, |w| w.heap_bytes());
-        self.databases.iter().chain(&self.detached).chain(&self.viewed).map(of).sum()
+        let tables: u64 = self.databases.iter().chain(&self.detached).chain(&self.viewed).map(of).sum();
+        tables + self.containers.heap_bytes() + self.scratch.capacity() as u64
     }
 
     /// Is there work for `background` that should not wait for the next sweep?
     #[inline]
     pub(super) fn has_work(&self) -> bool {
         !self.detached.is_empty()
+            || self.containers.has_work()
             || self.slab.has_frees()
             || self.viewed.iter().any(|database| database.table.has_retired() || !database.table.has_views())
             || self.databases[..self.databases_used].iter().any(|database| database.table.has_work())

@@ -59,9 +59,10 @@ impl Shard {
     /// Goes on with databases that were flushed under a snapshot.
     pub(super) fn release_viewed(&mut self) -> bool {
         let mut pending = false;
-        let Shard { slab, viewed, .. } = &mut *self;
+        let Shard { slab, viewed, containers, .. } = &mut *self;
         for database in viewed {
-            pending |= database.table.release_views(slab, super::background::RETIRED_UNIT, super::view::free_item);
+            let free = |slab: &mut Slab, h| super::view::free_item(slab, containers, h);
+            pending |= database.table.release_views(slab, super::background::RETIRED_UNIT, free);
         }
         while let Some(index) = self.viewed.iter().position(|database| !database.table.has_views()) {
             let database = self.viewed.swap_remove(index);
@@ -96,7 +97,7 @@ impl Db<'_> {
     #[cold]
     #[inline(never)]
     pub(super) fn own(&mut self, hash: u64, found: Found) -> Result<Handle, DbError> {
-        let Shard { slab, databases, .. } = &mut *self.shard;
+        let Shard { slab, databases, containers, .. } = &mut *self.shard;
         let table = &mut databases[self.index].table;
         if !table.is_seen(slab, hash, found.handle) {
             return Ok(found.handle);
@@ -104,13 +105,13 @@ impl Db<'_> {
         let bytes = item_at(slab, found.handle).header().item_bytes();
         let to = slab.alloc(bytes, Kind::Item)?;
         // SAFETY: the item is live, and `to` was allocated for its copy.
-        if let Err(error) = unsafe { item::succeed(slab, found.handle, to) } {
+        if let Err(error) = unsafe { item::succeed(slab, containers, found.handle, to) } {
             // SAFETY: allocated above, and nothing names it.
             unsafe { slab.free(to, bytes) };
             return Err(error.into());
         }
         table.replace_seen(slab, hash, found.slot, to);
-        part_with(table, slab, hash, found.handle);
+        part_with(table, slab, containers, hash, found.handle);
         Ok(to)
     }
 }

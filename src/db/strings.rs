@@ -1,7 +1,7 @@
 //! String values: reading, writing in place where the chunk allows it, counters, appending.
 #![allow(unsafe_code)]
 
-use super::item::{self, Encoding, Header, Key, NewValue, Type, Value};
+use super::item::{self, Encoding, Header, Key, NewValue, Value};
 use super::view::{Db, Deadline, Found};
 use super::{DbError, item_at};
 use crate::base::int;
@@ -41,7 +41,7 @@ impl Db<'_> {
     #[inline(always)]
     pub(super) fn string_of(&self, found: Found) -> Result<Value<'_>, DbError> {
         let item = item_at(&self.shard.slab, found.handle);
-        if item.header().kind != Type::String {
+        if !item.is_string() {
             return Err(DbError::WrongType);
         }
         Ok(item.value())
@@ -50,7 +50,7 @@ impl Db<'_> {
     /// The bytes of a string that lies in its item as it is, to be changed in place. The item is `own`.
     pub(super) fn raw_string_mut(&mut self, found: Found) -> Option<&mut [u8]> {
         let header = self.item(found.handle).header();
-        if header.kind != Type::String || header.encoding != Encoding::Raw {
+        if header.kind != item::Type::String || header.encoding != Encoding::Raw {
             return None;
         }
         // SAFETY: a live item, with a raw value.
@@ -105,7 +105,7 @@ impl Db<'_> {
             let header = self.rewritten(found);
             if deadline == Deadline::None
                 && header.flags & item::flag::EXPIRY == 0
-                && header.encoding != Encoding::Blob
+                && matches!(header.encoding, Encoding::Raw | Encoding::Int)
                 && bytes.len() <= item::value_inline_max(key.bytes.len())
                 && fits(header, &value)
                 && !self.is_viewed()
@@ -145,8 +145,8 @@ impl Db<'_> {
         written
     }
 
-    /// Puts another value into an item that is there.
-    fn replace_value(
+    /// Puts another value into an item that is there, and gives up the old one.
+    pub(super) fn replace_value(
         &mut self,
         key: Key<'_>,
         mut found: Found,
@@ -158,8 +158,8 @@ impl Db<'_> {
         }
         let header = self.rewritten(found);
         let item = self.item(found.handle);
-        let (old_expiry, old_value) = (item.expiry(), item.value());
-        let old_blob = if let Value::Blob(id) = old_value { Some(id) } else { None };
+        let old_expiry = item.expiry();
+        let (old_blob, old_container) = (item.value_blob(), item.container());
         let expiry = match deadline {
             Deadline::None => None,
             Deadline::Keep => old_expiry,
@@ -187,6 +187,9 @@ impl Db<'_> {
         }
         if let Some(id) = old_blob {
             self.shard.slab.blob_release(id);
+        }
+        if let Some(id) = old_container {
+            self.shard.containers.release(&mut self.shard.slab, id);
         }
         Ok(())
     }

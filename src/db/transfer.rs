@@ -137,7 +137,7 @@ impl Db<'_> {
             None => None,
         };
         let tick = self.tick;
-        let Shard { slab, databases, seed, .. } = &mut *self.shard;
+        let Shard { slab, databases, containers, seed, .. } = &mut *self.shard;
         let database = &mut databases[self.index];
         let bytes = item::bytes_with_key(header, &new_key, expiry.is_some());
         let h = slab.alloc(bytes, Kind::Item)?;
@@ -147,7 +147,7 @@ impl Db<'_> {
             Some(target) => {
                 database.table.replace_seen(slab, to.hash, target.slot, h);
                 database.expires -= u64::from(item_at(slab, target.handle).has_expiry());
-                part_with(&mut database.table, slab, to.hash, target.handle);
+                part_with(&mut database.table, slab, containers, to.hash, target.handle);
             }
             None => {
                 if let Err(e) = database.table.insert(slab, &ItemHash { seed: *seed }, to.hash, h) {

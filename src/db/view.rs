@@ -1,6 +1,7 @@
 //! The view of one database at one instant: lookup with lazy expiry, removal, deadlines, walking.
 #![allow(unsafe_code)]
 
+use super::containers::Containers;
 use super::item::{self, Expiry, Item, Key, NewKey, NewValue, Type};
 use super::locks::Locks;
 use super::{DbError, ItemHash, Shard, access, item_at};
@@ -175,17 +176,17 @@ impl<'a> Db<'a> {
 
     /// Takes an item out of the table and frees it.
     pub(super) fn remove_found(&mut self, hash: u64, found: Found) {
-        let Shard { slab, databases, .. } = &mut *self.shard;
+        let Shard { slab, databases, containers, .. } = &mut *self.shard;
         let database = &mut databases[self.index];
         let h = database.table.remove(slab, hash, found.slot);
         debug_assert_eq!(h, found.handle);
         if item_at(slab, h).has_expiry() {
             database.expires -= 1;
         }
-        part_with(&mut database.table, slab, hash, h);
+        part_with(&mut database.table, slab, containers, hash, h);
     }
 
-    /// Puts a new chunk in the place of an item and frees the old chunk, but not the blobs, which the new item took over. The item is `own`.
+    /// Puts a new chunk in the place of an item and frees the old chunk, but not the blobs or the container, which the new item took over. The item is `own`.
     pub(super) fn move_found(&mut self, found: Found, to: Handle) -> Found {
         let Shard { slab, databases, .. } = &mut *self.shard;
         let bytes = item_at(slab, found.handle).header().item_bytes();
@@ -489,15 +490,19 @@ fn find_anew(table: &Table, slab: &Slab, key: Key<'_>) -> Option<Slot> {
 }
 
 /// Frees an item that was just taken out of a table, or leaves it to the views that see it.
-pub(super) fn part_with(table: &mut Table, slab: &mut Slab, hash: u64, h: Handle) {
+pub(super) fn part_with(table: &mut Table, slab: &mut Slab, containers: &mut Containers, hash: u64, h: Handle) {
     if !table.defer(slab, hash, h, || item_at(slab, h).held_bytes(slab)) {
-        free_item(slab, h);
+        free_item(slab, containers, h);
     }
 }
 
 /// Frees an item that no table names any more.
-pub(super) fn free_item(slab: &mut Slab, h: Handle) {
-    let bytes = item_at(slab, h).header().item_bytes();
+pub(super) fn free_item(slab: &mut Slab, containers: &mut Containers, h: Handle) {
+    let item = item_at(slab, h);
+    let bytes = item.header().item_bytes();
+    if let Some(id) = item.container() {
+        containers.release(slab, id);
+    }
     // SAFETY: `h` was a live item until its caller took it out of the table; nobody else knows it.
     unsafe {
         item::release_blobs(slab, h);

@@ -31,6 +31,8 @@ pub enum Type {
 }
 
 impl Type {
+    pub const ALL: &[Type] = &[Type::String, Type::List, Type::Set, Type::Hash, Type::Zset];
+
     /// The word that TYPE answers.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -140,6 +142,9 @@ pub trait Container: Sized {
     /// Frees about `budget` elements with their memory; true: there is more. Nothing else is called from the first call on. Not with open views.
     fn drain(&mut self, slab: &mut Slab, budget: usize) -> bool;
 
+    /// Appends all elements of a packed container to `run`, as `view_next` does, in the order of `span` and without those it skips.
+    fn unpack(packed: &[u8], span: Span, run: &mut Vec<u8>);
+
     /// Adds elements to a container, from a run as `view_next` writes it. None of them is there yet (of a list: they go to the end).
     ///
     /// # Errors
@@ -177,6 +182,24 @@ impl<B> Clone for Look<'_, B> {
 }
 
 impl<B> Copy for Look<'_, B> {}
+
+impl<B: Container> Look<'_, B> {
+    /// Number of elements.
+    #[inline]
+    #[must_use]
+    pub fn len(self) -> usize {
+        match self.form {
+            Form::Packed(bytes) => packed::count(bytes),
+            Form::Big(big) => big.len(),
+        }
+    }
+
+    #[inline]
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+}
 
 /// A container of its own, outside of the keyspace for as long as it is changed.
 #[derive(Debug)]

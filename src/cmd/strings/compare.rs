@@ -53,6 +53,7 @@ impl Then {
             NewValue::Raw(bytes) => Kept::Bytes(bytes.to_vec()),
             NewValue::Int(i) => Kept::Bytes(int::write_i64(&mut [0; 20], i).to_vec()),
             NewValue::Blob(id) => Kept::Blob(id),
+            NewValue::Packed(..) | NewValue::Container(..) => unreachable!("the value of a string"),
         };
         Then::Set { value, deadline, get }
     }
