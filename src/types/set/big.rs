@@ -196,6 +196,8 @@ pub struct Set {
     member_bytes: u64,
     /// Views ever opened: their names.
     views: u64,
+    /// Those that were not closed.
+    open_views: usize,
     pub(super) encoding: Encoding,
 }
 
@@ -204,7 +206,7 @@ impl Set {
     /// the same few buckets of another.
     pub(super) fn new(slab: &Slab, seed: u64) -> Set {
         let seed = hash_key(seed, &slab.used_bytes().to_le_bytes());
-        Set { table: Table::new(seed), seed, member_bytes: 0, views: 0, encoding: Encoding::default() }
+        Set { table: Table::new(seed), seed, member_bytes: 0, views: 0, open_views: 0, encoding: Encoding::default() }
     }
 
     fn hashes(&self) -> MemberHash {
@@ -308,15 +310,16 @@ impl Container for Set {
     }
 
     fn bytes(&self) -> u64 {
-        size_of::<Set>() as u64 + self.table.table_bytes() as u64 + self.member_bytes
+        self.table.table_bytes() as u64 + self.member_bytes
     }
 
     fn heap_bytes(&self) -> usize {
-        size_of::<Set>() + self.table.heap_bytes()
+        self.table.heap_bytes()
     }
 
     fn open_view(&mut self, _: &Slab, _: Span) -> View {
         self.views += 1;
+        self.open_views += 1;
         self.table.open_view(self.views)
     }
 
@@ -339,11 +342,13 @@ impl Container for Set {
     }
 
     fn close_view(&mut self, view: View) {
+        self.open_views -= 1;
         self.table.close_view(view);
     }
 
     fn is_viewed(&self) -> bool {
-        self.table.is_viewed()
+        // The table counts those that were closed until they have handed on what they kept.
+        self.open_views > 0
     }
 
     fn has_work(&self) -> bool {
