@@ -13,6 +13,7 @@ pub mod heap;
 pub mod indexed;
 pub mod int;
 pub mod lcs;
+pub mod limits;
 pub mod log;
 pub mod out;
 pub mod quote;

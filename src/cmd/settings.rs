@@ -32,6 +32,7 @@ pub fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         return ctx.fail(errors::SYNTAX);
     }
     let settings = ctx.fleet.settings().clone();
+    let mut limits = ctx.config.limits;
     let changed = settings.change(ctx.config, |config| {
         let (clients_max, level) = (config.maxclients, config.loglevel);
         config.set_all(pairs).map_err(|(i, error)| error.reply(pairs[i][0]))?;
@@ -44,11 +45,13 @@ pub fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         if config.loglevel != level {
             set_level(config.loglevel);
         }
+        limits = config.limits;
         Ok(())
     });
     if let Err(text) = changed {
         return ctx.fail(text);
     }
+    ctx.db.each_shard(|shard| shard.limits = limits);
     let make = move || {
         let (settings, mut seen) = (settings.clone(), None);
         move |local: &mut Local<'_>, budget: &mut Budget| {

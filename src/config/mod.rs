@@ -22,6 +22,7 @@ pub use table::{DIRECTIVES, Directive, Group, Mutability, find};
 pub use value::ValueError;
 
 use crate::base::cpu;
+use crate::base::limits::Limits;
 use crate::base::log::LogLevel;
 
 /// Every setting, in the type its user needs. Defaults come from the table.
@@ -62,6 +63,10 @@ pub struct Config {
     /// Redis's, kept for CONFIG GET only.
     pub io_threads: u32,
     pub io_threads_do_reads: bool,
+    /// Where encodings change.
+    pub limits: Limits,
+    /// Redis's, kept for CONFIG GET only.
+    pub list_compress_depth: u32,
     /// Microseconds a worker polls before it blocks.
     pub spin_us: u32,
     /// Absolute path of the file this was read from.
@@ -93,6 +98,8 @@ impl Default for Config {
             cpu_list: Vec::new(),
             io_threads: 0,
             io_threads_do_reads: false,
+            limits: Limits::default(),
+            list_compress_depth: 0,
             spin_us: 0,
             config_file: None,
         };

@@ -37,11 +37,13 @@ pub enum Group {
     Clients,
     General,
     Workers,
+    Data,
     Persistence,
 }
 
 impl Group {
-    pub const ALL: [Group; 5] = [Group::Network, Group::Clients, Group::General, Group::Workers, Group::Persistence];
+    pub const ALL: [Group; 6] =
+        [Group::Network, Group::Clients, Group::General, Group::Workers, Group::Data, Group::Persistence];
 
     pub fn title(self) -> &'static str {
         match self {
@@ -49,6 +51,7 @@ impl Group {
             Group::Clients => "Clients and limits",
             Group::General => "General",
             Group::Workers => "Workers",
+            Group::Data => "Encodings as OBJECT tells them",
             Group::Persistence => "Persistence (not available yet)",
         }
     }
@@ -421,6 +424,132 @@ pub static DIRECTIVES: &[Directive] = &[
         mutability: Mutability::Mutable,
         summary: "Microseconds a worker polls before it sleeps: lower latency for more CPU",
         kind: Kind::Integer { min: 0, max: 1000, get: |c| c.spin_us.into(), set: |c, v| c.spin_us = narrow(v) },
+    },
+    Directive {
+        name: "hash-max-listpack-entries",
+        aliases: &["hash-max-ziplist-entries"],
+        group: Group::Data,
+        default: "128",
+        mutability: Mutability::Mutable,
+        summary: "Hashes of more fields are told to be hashtable",
+        kind: Kind::Integer {
+            min: 0,
+            max: i64::MAX,
+            get: |c| c.limits.hash_max_listpack_entries.cast_signed() as i64,
+            set: |c, v| c.limits.hash_max_listpack_entries = narrow(v),
+        },
+    },
+    Directive {
+        name: "hash-max-listpack-value",
+        aliases: &["hash-max-ziplist-value"],
+        group: Group::Data,
+        default: "64",
+        mutability: Mutability::Mutable,
+        summary: "The same for hashes with a longer field or value, in bytes",
+        kind: Kind::Integer {
+            min: 0,
+            max: i64::MAX,
+            get: |c| c.limits.hash_max_listpack_value.cast_signed() as i64,
+            set: |c, v| c.limits.hash_max_listpack_value = narrow(v),
+        },
+    },
+    Directive {
+        name: "list-max-listpack-size",
+        aliases: &["list-max-ziplist-size"],
+        group: Group::Data,
+        default: "-2",
+        mutability: Mutability::Mutable,
+        summary: "Larger lists are told to be quicklist: elements, or -1 to -5 for 4 to 64 KB",
+        kind: Kind::Integer {
+            min: -INT_MAX - 1,
+            max: INT_MAX,
+            get: |c| c.limits.list_max_listpack_size,
+            set: |c, v| c.limits.list_max_listpack_size = v,
+        },
+    },
+    Directive {
+        name: "set-max-intset-entries",
+        aliases: &[],
+        group: Group::Data,
+        default: "512",
+        mutability: Mutability::Mutable,
+        summary: "Sets of more integers are told to be hashtable",
+        kind: Kind::Integer {
+            min: 0,
+            max: i64::MAX,
+            get: |c| c.limits.set_max_intset_entries.cast_signed() as i64,
+            set: |c, v| c.limits.set_max_intset_entries = narrow(v),
+        },
+    },
+    Directive {
+        name: "set-max-listpack-entries",
+        aliases: &[],
+        group: Group::Data,
+        default: "128",
+        mutability: Mutability::Mutable,
+        summary: "Sets of more members, not all integers, are told to be hashtable",
+        kind: Kind::Integer {
+            min: 0,
+            max: i64::MAX,
+            get: |c| c.limits.set_max_listpack_entries.cast_signed() as i64,
+            set: |c, v| c.limits.set_max_listpack_entries = narrow(v),
+        },
+    },
+    Directive {
+        name: "set-max-listpack-value",
+        aliases: &[],
+        group: Group::Data,
+        default: "64",
+        mutability: Mutability::Mutable,
+        summary: "The same for sets with a longer member, in bytes",
+        kind: Kind::Integer {
+            min: 0,
+            max: i64::MAX,
+            get: |c| c.limits.set_max_listpack_value.cast_signed() as i64,
+            set: |c, v| c.limits.set_max_listpack_value = narrow(v),
+        },
+    },
+    Directive {
+        name: "zset-max-listpack-entries",
+        aliases: &["zset-max-ziplist-entries"],
+        group: Group::Data,
+        default: "128",
+        mutability: Mutability::Mutable,
+        summary: "Sorted sets of more members are told to be skiplist",
+        kind: Kind::Integer {
+            min: 0,
+            max: i64::MAX,
+            get: |c| c.limits.zset_max_listpack_entries.cast_signed() as i64,
+            set: |c, v| c.limits.zset_max_listpack_entries = narrow(v),
+        },
+    },
+    Directive {
+        name: "zset-max-listpack-value",
+        aliases: &["zset-max-ziplist-value"],
+        group: Group::Data,
+        default: "64",
+        mutability: Mutability::Mutable,
+        summary: "The same for sorted sets with a longer member, in bytes",
+        kind: Kind::Integer {
+            min: 0,
+            max: i64::MAX,
+            get: |c| c.limits.zset_max_listpack_value.cast_signed() as i64,
+            set: |c, v| c.limits.zset_max_listpack_value = narrow(v),
+        },
+    },
+    Directive {
+        name: "list-compress-depth",
+        aliases: &[],
+        group: Group::Data,
+        default: "0",
+        mutability: Mutability::Mutable,
+        summary: "Kept for CONFIG GET only: lists are not compressed",
+        kind: Kind::Integer {
+            min: 0,
+            max: INT_MAX,
+            get: |c| c.list_compress_depth.into(),
+            set: |c, v| c.list_compress_depth = narrow(v),
+        },
     },
     Directive {
         name: "save",

@@ -47,7 +47,8 @@ impl Engine<Alone> {
 impl<A: Access> Engine<A> {
     /// An engine over a keyspace, or its way to one that it shares.
     #[must_use]
-    pub fn over(keyspace: A, config: Config, clock: Clock, rng: Rng) -> Engine<A> {
+    pub fn over(mut keyspace: A, config: Config, clock: Clock, rng: Rng) -> Engine<A> {
+        keyspace.each_shard(|shard| shard.limits = config.limits);
         Engine {
             keyspace,
             config,
