@@ -15,6 +15,7 @@
 #![allow(unsafe_code)]
 
 use super::Encoding;
+use super::small::Small;
 use crate::base::entry::{self, Entry};
 use crate::base::hash::hash_key;
 use crate::base::rng::Rng;
@@ -372,6 +373,10 @@ impl Container for Set {
             *bytes -= member_bytes(slab, h);
             free(slab, h);
         })
+    }
+
+    fn unpack(packed: &[u8], _: Span, run: &mut Vec<u8>) {
+        Small::of(packed).each(|entry| entry.put(run));
     }
 
     fn extend(body: &mut Body<Set>, memory: &mut Memory<'_>, run: &[u8]) -> Result<(), AllocError> {

@@ -66,19 +66,6 @@ impl Encoding {
 
 impl<'a> Look<'a, Set> {
     #[must_use]
-    pub fn len(&self) -> usize {
-        match self.form {
-            Form::Packed(packed) => Small::of(packed).len(),
-            Form::Big(set) => set.len(),
-        }
-    }
-
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
-
-    #[must_use]
     pub fn encoding(&self) -> Encoding {
         match self.form {
             Form::Packed(packed) => small::encoding(packed),

@@ -298,14 +298,14 @@ proptest! {
 #[test]
 fn little_memory_was_too_little() {
     let ops = [
-        Op::AddMany { from: 0, count: 10_000, text: true },
+        Op::AddMany { from: 0, count: 50_000, text: true },
         Op::Open,
-        Op::RemoveMany { from: 0, count: 500, text: true },
-        Op::AddMany { from: 0, count: 12_000, text: true },
+        Op::RemoveMany { from: 0, count: 9000, text: true },
+        Op::AddMany { from: 0, count: 9000, text: true },
         Op::Maintain(10_000),
         Op::Next { view: 0, budget_bytes: 1 << 20 },
     ];
-    let world = run(Some(6), &ops);
+    let world = run(Some(40), &ops);
     assert!(world.refused > 0 && world.lost > 0, "{} refused, {} lost", world.refused, world.lost);
     world.finish();
 }
