@@ -18,6 +18,7 @@ pub mod object;
 pub mod options;
 pub mod pieces;
 pub mod server;
+pub mod sets;
 pub mod settings;
 pub mod sort;
 pub mod spec;

@@ -57,6 +57,7 @@ mod generic;
 mod index;
 mod keys;
 mod server;
+mod set;
 mod string;
 
 pub use bitmap::*;
@@ -66,6 +67,7 @@ pub use generic::*;
 pub use index::{Commands, Index};
 pub use keys::{Begin, Find, KeyFlags, KeyPositions, KeySpec, Keys, Located, Refine};
 pub use server::*;
+pub use set::*;
 pub use string::*;
 
 bit_set! {

@@ -3,7 +3,7 @@
 use super::bits::{self, field, op};
 use super::ctx::{Exec, Sliced};
 use super::spec::{self, Command};
-use super::{connection, control, dump, expire, info, keys, many, moves, object, server, settings, strings};
+use super::{connection, control, dump, expire, info, keys, many, moves, object, server, sets, settings, strings};
 use crate::db::hold::Mode;
 
 macro_rules! many {
@@ -65,7 +65,7 @@ static OBJECT: [Command<Exec>; 5] = [
 ];
 
 /// All commands.
-pub static COMMANDS: [Command<Exec>; 76] = [
+pub static COMMANDS: [Command<Exec>; 93] = [
     // The connection
     spec::PING.run(Exec::new(connection::ping)),
     spec::ECHO.run(Exec::new(connection::echo)),
@@ -110,6 +110,24 @@ pub static COMMANDS: [Command<Exec>; 76] = [
     spec::BITOP.run(Exec::new(op::bitop)),
     spec::BITFIELD.run(Exec::new(field::bitfield)),
     spec::BITFIELD_RO.run(Exec::new(field::bitfield_ro)),
+    // Sets
+    spec::SADD.run(Exec::new(sets::sadd)),
+    spec::SREM.run(Exec::new(sets::srem)),
+    spec::SCARD.run(Exec::new(sets::scard)),
+    spec::SISMEMBER.run(Exec::new(sets::sismember)),
+    spec::SMISMEMBER.run(Exec::new(sets::smismember)),
+    spec::SMEMBERS.run(Exec::new(sets::smembers)),
+    spec::SMOVE.run(Exec::new(sets::smove)),
+    spec::SPOP.run(Exec::new(sets::random::spop)),
+    spec::SRANDMEMBER.run(Exec::new(sets::random::srandmember)),
+    spec::SINTER.run(Exec::new(sets::combine::sinter)),
+    spec::SINTERSTORE.run(Exec::new(sets::combine::sinterstore)),
+    spec::SINTERCARD.run(Exec::new(sets::combine::sintercard)),
+    spec::SUNION.run(Exec::new(sets::combine::sunion)),
+    spec::SUNIONSTORE.run(Exec::new(sets::combine::sunionstore)),
+    spec::SDIFF.run(Exec::new(sets::combine::sdiff)),
+    spec::SDIFFSTORE.run(Exec::new(sets::combine::sdiffstore)),
+    spec::SSCAN.run(Exec::new(sets::sscan)),
     // Keys of any type
     spec::DEL.run(Exec::sliced(del, &DEL)),
     spec::UNLINK.run(Exec::sliced(del, &DEL)),

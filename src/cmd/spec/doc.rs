@@ -7,6 +7,7 @@ pub enum Group {
     Connection,
     Generic,
     Server,
+    Set,
     String,
 }
 
@@ -17,6 +18,7 @@ impl Group {
             Group::Connection => "connection",
             Group::Generic => "generic",
             Group::Server => "server",
+            Group::Set => "set",
             Group::String => "string",
         }
     }

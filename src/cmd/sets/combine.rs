@@ -1,0 +1,627 @@
+//! Operations on several sets: SINTER SINTERSTORE SINTERCARD SUNION SUNIONSTORE SDIFF SDIFFSTORE.
+//!
+//! Few members are combined at once. Many are in slices, from what all of the sets were at one instant: of large ones views are opened, small
+//! ones are copied. An operation that looks members up in large sets, or stores its result, also holds the names of all its keys
+//! (`db::hold`), so that nobody writes to them: then the sets are what they were, views or not, and whoever writes to a source cannot find
+//! the old destination behind that. Reads go on; the destination is replaced in the last slice. SUNION needs no names.
+//!
+//! Nothing is changed before the end, so a client that leaves takes its command along.
+
+use super::runs::Runs;
+use super::write_member;
+use crate::base::entry::{Entries, Entry};
+use crate::cmd::ctx::{Args, Budget, Ctx, FIRST_SLICE, Failure, Outcome, Task};
+use crate::cmd::event::Event;
+use crate::db::collections::Viewed;
+use crate::db::hold::Mode;
+use crate::db::view::Deadline;
+use crate::db::{Db, DbError, Key};
+use crate::proto::errors;
+use crate::types::set::Set;
+use crate::types::{Body, Container, Form, Look, Span};
+use std::collections::VecDeque;
+
+/// Look-ups and members that are worked off at once, and bytes of members.
+const AT_ONCE: usize = 512;
+const AT_ONCE_BYTES: u64 = 64 << 10;
+/// Bytes of members that are taken from a set at once.
+const PIECE_BYTES: usize = 2 << 10;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Operation {
+    Inter,
+    Union,
+    Diff,
+}
+
+#[derive(Clone, Copy)]
+enum Goal<'a> {
+    Reply,
+    Store {
+        destination: &'a [u8],
+    },
+    /// Counts up to a limit.
+    Count {
+        limit: usize,
+    },
+}
+
+pub fn sinter(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
+    combine(ctx, Operation::Inter, Goal::Reply, &args[1..])
+}
+
+pub fn sinterstore(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
+    combine(ctx, Operation::Inter, Goal::Store { destination: args[1] }, &args[2..])
+}
+
+pub fn sunion(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
+    combine(ctx, Operation::Union, Goal::Reply, &args[1..])
+}
+
+pub fn sunionstore(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
+    combine(ctx, Operation::Union, Goal::Store { destination: args[1] }, &args[2..])
+}
+
+pub fn sdiff(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
+    combine(ctx, Operation::Diff, Goal::Reply, &args[1..])
+}
+
+pub fn sdiffstore(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
+    combine(ctx, Operation::Diff, Goal::Store { destination: args[1] }, &args[2..])
+}
+
+/// `SINTERCARD numkeys key [key ...] [LIMIT limit]`
+pub fn sintercard(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
+    match parse_card(args) {
+        Ok((names, limit)) => combine(ctx, Operation::Inter, Goal::Count { limit }, names),
+        Err(failure) => ctx.fail(failure),
+    }
+}
+
+fn parse_card<'a>(args: Args<'a>) -> Result<(Args<'a>, usize), Failure> {
+    let number = |argument: &[u8]| super::parse_count(argument).and_then(|number| usize::try_from(number).ok());
+    let count = number(args[1]).filter(|count| *count > 0).ok_or(errors::NUMKEYS_POSITIVE)?;
+    let (names, mut rest) = args[2..].split_at_checked(count).ok_or(errors::NUMKEYS_TOO_MANY)?;
+    let mut limit = usize::MAX;
+    while let [option, behind @ ..] = rest {
+        let [value, behind @ ..] = behind else { return Err(errors::SYNTAX.into()) };
+        if !option.eq_ignore_ascii_case(b"limit") {
+            return Err(errors::SYNTAX.into());
+        }
+        // No limit is written as 0.
+        limit = number(value).map(|limit| if limit == 0 { usize::MAX } else { limit }).ok_or(errors::LIMIT_NEGATIVE)?;
+        rest = behind;
+    }
+    Ok((names, limit))
+}
+
+/// What is known of a source beforehand.
+#[derive(Clone, Copy)]
+struct Size {
+    members: usize,
+    bytes: u64,
+}
+
+fn combine(ctx: &mut Ctx<'_>, operation: Operation, goal: Goal<'_>, names: Args<'_>) -> Outcome {
+    let sizes = match sizes(ctx, names) {
+        Ok(sizes) => sizes,
+        Err(failure) => return ctx.fail(failure),
+    };
+    let mut members = sizes.iter().map(|size| size.members);
+    let smallest = members.clone().min().unwrap_or(0);
+    let work = match operation {
+        Operation::Inter => smallest.saturating_mul(names.len()),
+        Operation::Union => members.sum(),
+        Operation::Diff => members.next().unwrap_or(0).saturating_mul(names.len()),
+    };
+    let bytes = match operation {
+        // Of these only one is copied.
+        Operation::Inter => sizes.iter().find(|size| size.members == smallest).map_or(0, |size| size.bytes),
+        Operation::Diff => sizes[0].bytes,
+        Operation::Union => sizes.iter().map(|size| size.bytes).sum(),
+    };
+    if work == 0 || (work <= AT_ONCE && bytes <= AT_ONCE_BYTES) {
+        return ctx.attempt(|ctx| at_once(ctx, operation, goal, names, &sizes));
+    }
+    let mut job = Job::new(operation, goal, names);
+    if job.needs_names() && !job.take_names(ctx) {
+        return ctx.suspend(Box::new(job));
+    }
+    job.begin(ctx);
+    if job.step(ctx, &mut Budget::new(ctx.clock, FIRST_SLICE)) {
+        return Outcome::Done;
+    }
+    ctx.suspend(Box::new(job))
+}
+
+fn sizes(ctx: &mut Ctx<'_>, names: Args<'_>) -> Result<Vec<Size>, Failure> {
+    let size = |name: &&[u8]| {
+        let key = ctx.key(name);
+        let set = ctx.db.read::<Set>(key)?;
+        let bytes = set.map_or(0, |set| match set.form {
+            Form::Packed(packed) => packed.len() as u64,
+            Form::Big(set) => set.bytes(),
+        });
+        Ok(Size { members: set.map_or(0, Look::len), bytes })
+    };
+    names.iter().map(size).collect()
+}
+
+// ---- at once ----
+
+fn at_once(
+    ctx: &mut Ctx<'_>,
+    operation: Operation,
+    goal: Goal<'_>,
+    names: Args<'_>,
+    sizes: &[Size],
+) -> Result<(), Failure> {
+    let run = match operation {
+        Operation::Union => {
+            let mut run = Vec::new();
+            names.iter().try_for_each(|name| copy_members(ctx, name, &mut run))?;
+            union(ctx, names[0], &run)?
+        }
+        Operation::Inter | Operation::Diff => {
+            let first = match operation {
+                Operation::Inter => (0..names.len()).min_by_key(|&index| sizes[index].members).unwrap_or(0),
+                _ => 0,
+            };
+            let mut run = Vec::new();
+            if sizes[first].members > 0 {
+                copy_members(ctx, names[first], &mut run)?;
+            }
+            for (index, name) in names.iter().enumerate() {
+                if index != first && !run.is_empty() {
+                    let key = ctx.key(name);
+                    let set = ctx.db.look::<Set>(key)?;
+                    run = filter(&run, |member| set.is_some_and(|set| set.contains(member)), operation);
+                }
+            }
+            run
+        }
+    };
+    let count = Entries::new(&run).count();
+    match goal {
+        Goal::Reply => {
+            ctx.reply.set(count);
+            Entries::new(&run).for_each(|member| write_member(&mut ctx.reply, member));
+        }
+        Goal::Count { limit } => ctx.reply.count(count.min(limit)),
+        Goal::Store { destination } => {
+            let key = ctx.key(destination);
+            let mut body = Body::default();
+            if let Err(error) = ctx.db.extend_body::<Set>(key, &mut body, &run) {
+                ctx.db.drop_body(key, body);
+                return Err(error.into());
+            }
+            store(ctx, operation, key, body, count)?;
+        }
+    }
+    Ok(())
+}
+
+fn copy_members(ctx: &mut Ctx<'_>, name: &[u8], run: &mut Vec<u8>) -> Result<(), Failure> {
+    let key = ctx.key(name);
+    if let Some(set) = ctx.db.look::<Set>(key)? {
+        set.each(|member| member.put(set.slab, run));
+    }
+    Ok(())
+}
+
+/// Each member of a run once, in the order of a set of them.
+fn union(ctx: &mut Ctx<'_>, name: &[u8], run: &[u8]) -> Result<Vec<u8>, Failure> {
+    let key = ctx.key(name);
+    let mut body = Body::<Set>::default();
+    let mut distinct = Vec::with_capacity(run.len());
+    let made = ctx.db.extend_body(key, &mut body, run);
+    if made.is_ok() {
+        ctx.db.with_body(key, &mut body, |edit| {
+            let set = edit.look();
+            set.each(|member| member.put(set.slab, &mut distinct));
+        });
+    }
+    ctx.db.drop_body(key, body);
+    made?;
+    Ok(distinct)
+}
+
+/// The members of a run that stay: of an intersection those that the other set has, of a difference those that it has not.
+fn filter(run: &[u8], mut other_has: impl FnMut(Entry<'_>) -> bool, operation: Operation) -> Vec<u8> {
+    let mut kept = Vec::with_capacity(run.len());
+    let mut rest = run;
+    while let Some((member, behind)) = crate::base::entry::split(rest) {
+        if other_has(member) == (operation == Operation::Inter) {
+            kept.extend_from_slice(&rest[..rest.len() - behind.len()]);
+        }
+        rest = behind;
+    }
+    kept
+}
+
+/// Puts the result in place and replies.
+fn store(
+    ctx: &mut Ctx<'_>,
+    operation: Operation,
+    key: Key<'_>,
+    body: Body<Set>,
+    count: usize,
+) -> Result<(), DbError> {
+    let was_there = ctx.db.store(key, body, Deadline::None)?;
+    if count > 0 {
+        let event = match operation {
+            Operation::Inter => Event::SInterStore,
+            Operation::Union => Event::SUnionStore,
+            Operation::Diff => Event::SDiffStore,
+        };
+        ctx.report(key, event);
+    } else if was_there {
+        ctx.report(key, Event::Del);
+    }
+    ctx.reply.count(count);
+    Ok(())
+}
+
+// ---- in slices ----
+
+/// A source as it was at the instant of the operation.
+enum Source {
+    /// A packed set.
+    Small(Vec<u8>),
+    Big(Viewed<Set>),
+}
+
+impl Source {
+    fn open(ctx: &mut Ctx<'_>, name: &[u8]) -> Result<Option<Source>, Failure> {
+        let key = ctx.key(name);
+        match ctx.db.look::<Set>(key)? {
+            None => return Ok(None),
+            Some(Look { form: Form::Packed(packed), .. }) => return Ok(Some(Source::Small(packed.to_vec()))),
+            Some(_) => {}
+        }
+        Ok(ctx.db.open_view(key, Span::default())?.map(Source::Big))
+    }
+
+    fn len(&self) -> usize {
+        match self {
+            Source::Small(packed) => crate::types::packed::count(packed),
+            Source::Big(view) => view.len(),
+        }
+    }
+
+    /// The members of a run that stay.
+    fn filter(&self, db: &mut Db<'_>, run: &[u8], operation: Operation) -> Vec<u8> {
+        let set = match self {
+            Source::Big(view) => db.viewed(view),
+            Source::Small(packed) => Some(Look { form: Form::Packed(packed), slab: db.slab() }),
+        };
+        let Some(set) = set else { unreachable!("of small sets there is no view") };
+        Entries::new(run).for_each(|member| set.prefetch(member));
+        filter(run, |member| set.contains(member), operation)
+    }
+
+    /// Appends its next members; false: those were the last.
+    fn next(&mut self, db: &mut Db<'_>, run: &mut Vec<u8>) -> Result<bool, Failure> {
+        match self {
+            Source::Small(packed) => {
+                Set::unpack(packed, Span::default(), run);
+                Ok(false)
+            }
+            Source::Big(view) => {
+                db.view_next(view, run, PIECE_BYTES).map_err(|_| Failure::Db(DbError::OutOfMemory))
+            }
+        }
+    }
+}
+
+enum Target {
+    Reply,
+    Store(Vec<u8>),
+    Count(usize),
+}
+
+impl Target {
+    /// The key whose shard has the result.
+    fn home<'a>(&'a self, names: &'a [Vec<u8>]) -> &'a [u8] {
+        if let Target::Store(name) = self { name } else { &names[0] }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// For another holder of names to finish.
+    Waiting,
+    Working,
+    Writing,
+}
+
+/// Members on their way through the others.
+struct Piece {
+    run: Vec<u8>,
+    /// Those of `others` that they have been compared with.
+    compared: usize,
+}
+
+struct Job {
+    operation: Operation,
+    target: Target,
+    names: Vec<Vec<u8>>,
+    stage: Stage,
+    holds: bool,
+    /// Where members come from, one after the other.
+    sources: VecDeque<Source>,
+    /// What they are compared with.
+    others: Vec<Source>,
+    /// Members of others to be put together first, since they are few beside the first set.
+    merging: VecDeque<Source>,
+    merged: Option<Body<Set>>,
+    piece: Option<Piece>,
+    /// The result, if it is stored; of a union all members so far, too.
+    body: Body<Set>,
+    found: Runs,
+    count: usize,
+}
+
+impl Job {
+    fn new(operation: Operation, goal: Goal<'_>, names: Args<'_>) -> Job {
+        let target = match goal {
+            Goal::Reply => Target::Reply,
+            Goal::Store { destination } => Target::Store(destination.to_vec()),
+            Goal::Count { limit } => Target::Count(limit),
+        };
+        Job {
+            operation,
+            target,
+            names: names.iter().map(|name| name.to_vec()).collect(),
+            stage: Stage::Waiting,
+            holds: false,
+            sources: VecDeque::new(),
+            others: Vec::new(),
+            merging: VecDeque::new(),
+            merged: None,
+            piece: None,
+            body: Body::default(),
+            found: Runs::default(),
+            count: 0,
+        }
+    }
+
+    fn needs_names(&self) -> bool {
+        self.operation != Operation::Union || matches!(self.target, Target::Store(_))
+    }
+
+    /// All keys.
+    fn keys(&self) -> impl Iterator<Item = &[u8]> {
+        let destination = if let Target::Store(name) = &self.target { Some(name) } else { None };
+        self.names.iter().chain(destination).map(Vec::as_slice)
+    }
+
+    /// Holds the names of all keys; false: somebody else holds names.
+    fn take_names(&mut self, ctx: &mut Ctx<'_>) -> bool {
+        if !ctx.db.hold_begin(self.keys().count(), Mode::Shared) {
+            return false;
+        }
+        self.holds = true;
+        for name in self.keys() {
+            let hash = ctx.key(name).hash;
+            ctx.db.hold(hash);
+        }
+        true
+    }
+
+    /// The instant of the operation: all shards of its keys are locked. A failure is the reply.
+    fn begin(&mut self, ctx: &mut Ctx<'_>) {
+        self.stage = Stage::Working;
+        if let Err(failure) = self.gather(ctx) {
+            ctx.fail(failure);
+            self.abandon(&mut ctx.db);
+        }
+    }
+
+    fn gather(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Failure> {
+        let mut sources = Vec::with_capacity(self.names.len());
+        let mut nothing = false;
+        for (index, name) in self.names.iter().enumerate() {
+            match Source::open(ctx, name) {
+                Ok(Some(source)) => sources.push(source),
+                Ok(None) => {
+                    nothing |= match self.operation {
+                        Operation::Inter => true,
+                        Operation::Union => false,
+                        Operation::Diff => index == 0,
+                    };
+                }
+                Err(failure) => {
+                    close(&mut ctx.db, sources);
+                    return Err(failure);
+                }
+            }
+        }
+        if nothing {
+            close(&mut ctx.db, sources);
+            return Ok(());
+        }
+        if self.operation == Operation::Inter {
+            sources.sort_by_key(Source::len);
+        }
+        self.sources = sources.into();
+        if self.operation != Operation::Union {
+            self.others = self.sources.drain(1..).collect();
+        }
+        // Many small sets are taken from a large one in one go.
+        let first = self.sources.front().map_or(0, Source::len);
+        if self.operation == Operation::Diff
+            && self.others.len() > 1
+            && self.others.iter().map(Source::len).sum::<usize>() <= first
+        {
+            self.merging = std::mem::take(&mut self.others).into();
+            self.merged = Some(Body::default());
+        }
+        Ok(())
+    }
+
+    /// One unit of work; false: there is nothing left.
+    fn work(&mut self, ctx: &mut Ctx<'_>) -> Result<bool, Failure> {
+        if let (Some(source), Some(merged)) = (self.merging.front_mut(), &mut self.merged) {
+            let mut run = Vec::new();
+            let more = source.next(&mut ctx.db, &mut run)?;
+            let key = ctx.key(&self.names[0]);
+            ctx.db.extend_body(key, merged, &run)?;
+            if !more {
+                close(&mut ctx.db, self.merging.pop_front());
+            }
+            return Ok(true);
+        }
+        let Some(mut piece) = self.piece.take() else {
+            let Some(source) = self.sources.front_mut() else { return Ok(false) };
+            let mut run = Vec::new();
+            if !source.next(&mut ctx.db, &mut run)? {
+                close(&mut ctx.db, self.sources.pop_front());
+            }
+            self.piece = Some(Piece { run, compared: 0 });
+            return Ok(true);
+        };
+        let operation = self.operation;
+        if let Some(merged) = self.merged.as_mut().filter(|_| piece.compared == 0) {
+            let key = ctx.key(&self.names[0]);
+            piece.run = ctx.db.with_body(key, merged, |edit| {
+                let set = edit.look();
+                filter(&piece.run, |member| set.contains(member), operation)
+            });
+            piece.compared = 1;
+        } else if let Some(other) = self.others.get(piece.compared).filter(|_| !piece.run.is_empty()) {
+            piece.run = other.filter(&mut ctx.db, &piece.run, operation);
+            piece.compared += 1;
+        } else {
+            return self.keep(ctx, piece.run);
+        }
+        self.piece = Some(piece);
+        Ok(true)
+    }
+
+    /// Adds members to the result; false: there are enough.
+    fn keep(&mut self, ctx: &mut Ctx<'_>, mut run: Vec<u8>) -> Result<bool, Failure> {
+        let key = ctx.key(self.target.home(&self.names));
+        let (operation, stores) = (self.operation, matches!(self.target, Target::Store(_)));
+        let mut body = std::mem::take(&mut self.body);
+        // What of a union is there already goes no further.
+        let done = ctx.db.with_body(key, &mut body, |edit| {
+            if operation == Operation::Union {
+                let mut new = Vec::new();
+                for member in Entries::new(&run) {
+                    if edit.add(member)? {
+                        member.put(&mut new);
+                    }
+                }
+                run = new;
+                Ok(())
+            } else if stores {
+                Entries::new(&run).try_for_each(|member| edit.add(member).map(|_| ()))
+            } else {
+                Ok(())
+            }
+        });
+        self.body = body;
+        done.map_err(DbError::from)?;
+        let count = Entries::new(&run).count();
+        self.count += count;
+        match self.target {
+            Target::Reply => self.found.push_run(run, count),
+            Target::Count(limit) => return Ok(self.count < limit),
+            Target::Store(_) => {}
+        }
+        Ok(true)
+    }
+
+    /// All is found. True: the reply is complete.
+    fn finish(&mut self, ctx: &mut Ctx<'_>) -> Result<bool, Failure> {
+        match &self.target {
+            Target::Reply => {
+                ctx.reply.set(self.found.len());
+                self.abandon(&mut ctx.db);
+                Ok(false)
+            }
+            Target::Count(limit) => {
+                ctx.reply.count(self.count.min(*limit));
+                Ok(true)
+            }
+            Target::Store(destination) => {
+                let key = ctx.key(destination);
+                let body = std::mem::take(&mut self.body);
+                store(ctx, self.operation, key, body, self.count)?;
+                Ok(true)
+            }
+        }
+    }
+
+    fn go_on(&mut self, ctx: &mut Ctx<'_>, budget: &mut Budget) -> Result<bool, Failure> {
+        while self.stage == Stage::Working {
+            if !self.work(ctx)? {
+                if self.finish(ctx)? {
+                    return Ok(true);
+                }
+                break;
+            }
+            if budget.is_spent(1) {
+                return Ok(false);
+            }
+        }
+        Ok(self.found.write(ctx, budget))
+    }
+}
+
+fn close(db: &mut Db<'_>, sources: impl IntoIterator<Item = Source>) {
+    for source in sources {
+        if let Source::Big(view) = source {
+            db.close_view(view);
+        }
+    }
+}
+
+impl Task for Job {
+    fn step(&mut self, ctx: &mut Ctx<'_>, budget: &mut Budget) -> bool {
+        if self.stage == Stage::Waiting {
+            if !self.take_names(ctx) {
+                return false;
+            }
+            ctx.db.lock_keys(self.keys());
+            self.begin(ctx);
+            ctx.db.lock_none();
+        }
+        let done = self.go_on(ctx, budget).unwrap_or_else(|failure| {
+            ctx.fail(failure);
+            true
+        });
+        if done {
+            self.abandon(&mut ctx.db);
+        }
+        done
+    }
+
+    fn bytes(&self) -> usize {
+        let names: usize = self.names.iter().map(|name| name.capacity() + size_of::<Vec<u8>>()).sum();
+        let sources = self.sources.iter().chain(&self.others).chain(&self.merging);
+        let copied = sources.map(|source| if let Source::Small(packed) = source { packed.capacity() } else { 0 });
+        let piece = self.piece.as_ref().map_or(0, |piece| piece.run.capacity());
+        names + copied.sum::<usize>() + piece + self.found.bytes()
+    }
+
+    fn waits_for_room(&self) -> bool {
+        self.stage == Stage::Writing
+    }
+
+    fn abandon(&mut self, db: &mut Db<'_>) {
+        let sources = self.sources.drain(..).chain(self.others.drain(..)).chain(self.merging.drain(..));
+        close(db, sources);
+        let home = db.key(self.target.home(&self.names));
+        db.drop_body(home, std::mem::take(&mut self.body));
+        if let Some(merged) = self.merged.take() {
+            let key = db.key(&self.names[0]);
+            db.drop_body(key, merged);
+        }
+        if std::mem::take(&mut self.holds) {
+            db.hold_end();
+        }
+        self.stage = Stage::Writing;
+    }
+}
