@@ -28,6 +28,7 @@ mod keys;
 mod moves;
 mod protocol;
 mod server;
+mod sets;
 mod settings;
 mod strings;
 mod strings_conditions;

@@ -240,13 +240,7 @@ fn filter(run: &[u8], mut other_has: impl FnMut(Entry<'_>) -> bool, operation: O
 }
 
 /// Puts the result in place and replies.
-fn store(
-    ctx: &mut Ctx<'_>,
-    operation: Operation,
-    key: Key<'_>,
-    body: Body<Set>,
-    count: usize,
-) -> Result<(), DbError> {
+fn store(ctx: &mut Ctx<'_>, operation: Operation, key: Key<'_>, body: Body<Set>, count: usize) -> Result<(), DbError> {
     let was_there = ctx.db.store(key, body, Deadline::None)?;
     if count > 0 {
         let event = match operation {
@@ -307,9 +301,7 @@ impl Source {
                 Set::unpack(packed, Span::default(), run);
                 Ok(false)
             }
-            Source::Big(view) => {
-                db.view_next(view, run, PIECE_BYTES).map_err(|_| Failure::Db(DbError::OutOfMemory))
-            }
+            Source::Big(view) => db.view_next(view, run, PIECE_BYTES).map_err(|_| Failure::Db(DbError::OutOfMemory)),
         }
     }
 }
