@@ -252,18 +252,29 @@ pub fn no_touch(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     })
 }
 
-/// `CLIENT UNBLOCK id [TIMEOUT | ERROR]`. No command waits for what other clients do yet, and those that go on in slices or are paused are
-/// not blocked in this sense: there is nobody to unblock.
+/// `CLIENT UNBLOCK id [TIMEOUT | ERROR]`: a client that waits for a key goes on, as if its time were up or with an error. Those that go on in
+/// slices or are paused are not blocked in this sense.
 pub fn unblock(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    ctx.attempt(|ctx| {
-        match args.get(3).map(|reason| reason.to_ascii_lowercase()).as_deref() {
-            None | Some(b"timeout" | b"error") if args.len() <= 4 => {}
-            Some(_) if args.len() > 4 => return Err(errors::subcommand_syntax("client", args[1]).into()),
-            _ => return Err(errors::UNBLOCK_REASON.into()),
+    let parsed = match args.get(3).map(|reason| reason.to_ascii_lowercase()).as_deref() {
+        Some(_) if args.len() > 4 => Err(errors::subcommand_syntax("client", args[1]).into()),
+        None | Some(b"timeout") => parse_int(args[2]).map(|id| (id, false)),
+        Some(b"error") => parse_int(args[2]).map(|id| (id, true)),
+        Some(_) => Err(errors::UNBLOCK_REASON.into()),
+    };
+    let (id, error) = match parsed {
+        Ok((id, error)) => (u64::try_from(id).unwrap_or(0), error),
+        Err(failure) => return ctx.fail(failure),
+    };
+    let unblock = move |local: &mut Local<'_>| {
+        let done = local.blocking.unblock(id, error);
+        if done {
+            local.asks.wake.push(id);
         }
-        parse_int(args[2])?;
-        ctx.reply.int(0);
-        Ok(())
+        done
+    };
+    everywhere(ctx, unblock, |ctx, answers: Vec<bool>| {
+        let done = answers.contains(&true);
+        ctx.reply.int(i64::from(done));
     })
 }
 

@@ -1,5 +1,6 @@
 //! What a command gets to work with: narrow borrows of what it may touch, and the ways to say what became of it.
 
+use super::blocking::Blocking;
 use super::client::Clients;
 use super::control::Pause;
 use super::event::Event;
@@ -173,6 +174,10 @@ pub trait Task {
     fn must_finish(&self) -> bool {
         false
     }
+    /// Is there nobody to work for when the client closes its side? Then it is given up at once.
+    fn ends_with_client(&self) -> bool {
+        false
+    }
     /// Does it wait for other workers now? It is given time again when they have answered.
     fn waits_for_others(&self) -> bool {
         false
@@ -244,6 +249,8 @@ pub struct Stats {
     pub clients_bytes: u64,
     /// Clients whose command goes on in slices.
     pub suspended_clients: u64,
+    /// Clients whose command waits for what other clients do (BLPOP).
+    pub blocked_clients: u64,
     /// Clients whose command waits for the end of CLIENT PAUSE.
     pub paused_clients: u64,
     /// The most that one client had waiting lately, in bytes: input and output.
@@ -272,6 +279,7 @@ impl Stats {
             dirty: old.dirty,
             clients_bytes: old.clients_bytes,
             suspended_clients: old.suspended_clients,
+            blocked_clients: old.blocked_clients,
             paused_clients: old.paused_clients,
             query_bytes_max: old.query_bytes_max,
             out_bytes_max: old.out_bytes_max,
@@ -299,6 +307,7 @@ impl Stats {
         self.dirty += other.dirty;
         self.clients_bytes += other.clients_bytes;
         self.suspended_clients += other.suspended_clients;
+        self.blocked_clients += other.blocked_clients;
         self.paused_clients += other.paused_clients;
         self.query_bytes_max.absorb(&other.query_bytes_max);
         self.out_bytes_max.absorb(&other.out_bytes_max);
@@ -351,6 +360,7 @@ pub struct Ctx<'a> {
     pub config: &'a mut Config,
     pub stats: &'a mut Stats,
     pub asks: &'a mut Asks,
+    pub blocking: &'a mut Blocking,
     pub pause: &'a mut Pause,
     pub facts: &'a Facts,
     pub fleet: &'a Fleet,
@@ -404,7 +414,18 @@ impl<'a> Ctx<'a> {
 
     /// A further event of a change that was reported (SET with a deadline is `set` and `expire`).
     #[inline(always)]
-    pub fn also(&mut self, _key: Key<'_>, _event: Event) {}
+    pub fn also(&mut self, key: Key<'_>, _event: Event) {
+        let database = self.db.index();
+        if self.db.is_waited_for(database, key.hash) {
+            self.blocking.make_ready(database, key.bytes);
+        }
+    }
+
+    /// Must the command be answered at once, whatever it waits for?
+    #[must_use]
+    pub fn may_not_wait(&self) -> bool {
+        self.me == NOBODY
+    }
 
     /// `report` for a key of another database than the client's.
     pub fn report_in(&mut self, database: usize, key: Key<'_>, event: Event) {
@@ -413,7 +434,11 @@ impl<'a> Ctx<'a> {
     }
 
     /// `also` for a key of another database than the client's.
-    pub fn also_in(&mut self, _database: usize, _key: Key<'_>, _event: Event) {}
+    pub fn also_in(&mut self, database: usize, key: Key<'_>, _event: Event) {
+        if self.db.is_waited_for(database, key.hash) {
+            self.blocking.make_ready(database, key.bytes);
+        }
+    }
 
     /// The value given by an argument: the argument itself, or the blob that was received in its place.
     #[inline(always)]
@@ -451,6 +476,7 @@ impl<'a> Ctx<'a> {
             config: self.config,
             stats: self.stats,
             asks: self.asks,
+            blocking: self.blocking,
             pause: self.pause,
             clock: self.clock,
             fleet: self.fleet,

@@ -9,6 +9,7 @@
 //!
 //! With one worker there is neither.
 
+use super::blocking::Blocking;
 use super::client::Clients;
 use super::control::Pause;
 use super::ctx::{Asks, Budget, Ctx, FIRST_SLICE, Outcome, Stats, Task};
@@ -24,6 +25,7 @@ pub struct Local<'a> {
     pub config: &'a mut Config,
     pub stats: &'a mut Stats,
     pub asks: &'a mut Asks,
+    pub blocking: &'a mut Blocking,
     pub pause: &'a mut Pause,
     pub clock: &'a Clock,
     pub fleet: &'a Fleet,
@@ -159,6 +161,17 @@ impl Fleet {
     fn others<'a, T>(&self, all: &'a [T]) -> impl Iterator<Item = (usize, &'a T)> {
         let me = self.me;
         all.iter().enumerate().filter(move |(worker, _)| *worker != me)
+    }
+
+    /// Has another worker do something. Not waited for.
+    ///
+    /// # Panics
+    /// If it is this one.
+    pub fn tell(&self, worker: usize, errand: Errand) {
+        assert_ne!(worker, self.me);
+        if let Some(common) = &self.common {
+            common.posts[worker].send_control(errand);
+        }
     }
 
     /// Has each of the others do what `make` makes for it. Not waited for.

@@ -150,7 +150,7 @@ fn clients(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
         "maxclients": ctx.config.maxclients,
         "client_recent_max_input_buffer": figures.stats.query_bytes_max.get(),
         "client_recent_max_output_buffer": figures.stats.out_bytes_max.get(),
-        "blocked_clients": figures.stats.paused_clients,
+        "blocked_clients": figures.stats.paused_clients + figures.stats.blocked_clients,
         "suspended_clients": figures.stats.suspended_clients,
     );
 }

@@ -1,6 +1,7 @@
 //! Commands: what each takes, does and answers, a file a family. Knows nothing of layouts, connections or the wire; what a command has
 //! changed it reports, and the pipeline acts on it.
 pub mod bits;
+pub mod blocking;
 pub mod client;
 pub mod connection;
 pub mod control;
@@ -12,6 +13,7 @@ pub mod fleet;
 pub mod info;
 pub mod introspect;
 pub mod keys;
+pub mod lists;
 pub mod many;
 pub mod moves;
 pub mod object;
@@ -25,3 +27,4 @@ pub mod spec;
 pub mod stream;
 pub mod strings;
 pub mod table;
+pub mod zsets;

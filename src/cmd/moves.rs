@@ -126,6 +126,12 @@ pub fn swapdb(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         let (Some(a), Some(b)) = (a, b) else { return Err(errors::DB_OUT_OF_RANGE.into()) };
         ctx.db.swap_databases(a, b);
         ctx.change(1);
+        // What is in the one may be what somebody waits for in the other.
+        for database in [a, b] {
+            let mut names: Vec<Box<[u8]>> = Vec::new();
+            ctx.db.each_shard(|shard| names.extend(shard.waiters.names(database).map(Box::from)));
+            names.iter().for_each(|name| ctx.blocking.make_ready(database, name));
+        }
         ctx.out().ok();
         Ok(())
     })

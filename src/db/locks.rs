@@ -96,6 +96,13 @@ impl Locks {
         &self.keyspace
     }
 
+    /// Has this worker the locks of all these keys, until they are given back by name?
+    pub(super) fn covers(&self, names: &[&[u8]]) -> bool {
+        let is_held = |index| if self.many { self.held.contains(index) } else { self.current == index };
+        let index = |name: &&[u8]| self.keyspace.index(self.keyspace.key(name).hash);
+        (!self.on_demand || names.len() == 1) && names.iter().all(|name| is_held(index(name)))
+    }
+
     fn acquire(&mut self, index: usize) {
         // SAFETY: this worker has not locked it: it has the one of `current` or those of `held` only (L2), and callers have looked.
         unsafe { self.keyspace.shards[index].lock_raw() };

@@ -21,6 +21,7 @@ mod strings;
 mod tests;
 pub mod transfer;
 pub mod view;
+pub mod waiters;
 pub mod wheel;
 
 use crate::table::{Entries, Site, Table};
@@ -198,6 +199,7 @@ pub struct Shard {
     pub limits: crate::types::Limits,
     pub stats: ShardStats,
     pub holds: hold::Holds,
+    pub waiters: waiters::Waiters,
     /// Lets any two keys count as those of different shards.
     #[cfg(test)]
     pub apart: bool,
@@ -229,6 +231,7 @@ impl Shard {
             limits: crate::types::Limits::default(),
             stats: ShardStats::default(),
             holds: hold::Holds::default(),
+            waiters: waiters::Waiters::default(),
             #[cfg(test)]
             apart: false,
         })

@@ -7,6 +7,7 @@ pub use pipeline::{Batch, End, Request, Share, Waits, apply_effects};
 use crate::base::clock::Clock;
 use crate::base::out::Out;
 use crate::base::rng::Rng;
+use crate::cmd::blocking::Blocking;
 use crate::cmd::client::{Clients, gate};
 use crate::cmd::control::Pause;
 use crate::cmd::ctx::{Asks, Budget, Ctx, Exec, Facts, NOBODY, Stats, Task};
@@ -27,6 +28,7 @@ pub struct Engine<A = Alone> {
     pub clock: Clock,
     pub rng: Rng,
     pub asks: Asks,
+    pub blocking: Blocking,
     pub pause: Pause,
     pub facts: Facts,
     pub fleet: Fleet,
@@ -57,6 +59,7 @@ impl<A: Access> Engine<A> {
             commands: Commands::new(&crate::cmd::table::COMMANDS),
             rng,
             asks: Asks::default(),
+            blocking: Blocking::default(),
             pause: Pause::default(),
             facts: Facts { start_unix_ms: clock.unix_ms(), ..Facts::default() },
             fleet: Fleet::alone(),
@@ -78,6 +81,7 @@ impl<A: Access> Engine<A> {
             config: &mut self.config,
             stats: &mut self.stats,
             asks: &mut self.asks,
+            blocking: &mut self.blocking,
             pause: &mut self.pause,
             clock: &self.clock,
             fleet: &self.fleet,
@@ -114,6 +118,7 @@ impl<A: Access> Engine<A> {
             config: &mut self.config,
             stats: &mut self.stats,
             asks: &mut self.asks,
+            blocking: &mut self.blocking,
             pause: &mut self.pause,
             facts: &self.facts,
             fleet: &self.fleet,

@@ -11,6 +11,7 @@
 
 use super::Engine;
 use crate::base::out::Out;
+use crate::cmd::blocking::serve_ready;
 use crate::cmd::client::{Replies, gate};
 use crate::cmd::ctx::{Args, Ctx, Exec, Outcome, Task};
 use crate::cmd::many::{OUT_HIGH_BYTES, SLICED_MIN_ARGS};
@@ -424,8 +425,13 @@ fn broken_off(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, outcome: Outcome, 
 /// called: `Session::go_on`, `Engine::step_orphan`).
 #[inline(always)]
 pub fn apply_effects(ctx: &mut Ctx<'_>) {
-    ctx.stats.dirty += ctx.changed;
-    ctx.changed = 0;
+    if ctx.changed != 0 {
+        ctx.stats.dirty += ctx.changed;
+        ctx.changed = 0;
+        if ctx.blocking.has_ready() {
+            serve_ready(ctx);
+        }
+    }
 }
 
 /// Only what runs counts as processed.

@@ -100,6 +100,9 @@ pub const NESTED_MULTI: &str = "ERR MULTI calls can not be nested";
 pub const WATCH_INSIDE_MULTI: &str = "ERR WATCH inside MULTI is not allowed";
 pub const TIMEOUT_NOT_A_FLOAT: &str = "ERR timeout is not a float or out of range";
 pub const TIMEOUT_NOT_AN_INTEGER: &str = "ERR timeout is not an integer or out of range";
+/// What a blocked client gets by CLIENT UNBLOCK with ERROR.
+pub const UNBLOCKED: &str = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
+pub const TIMEOUT_OUT_OF_RANGE: &str = "ERR timeout is out of range";
 pub const TIMEOUT_NEGATIVE: &str = "ERR timeout is negative";
 
 /// Bytes of a command's name, and of its arguments together, that an error quotes.

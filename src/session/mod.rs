@@ -98,6 +98,12 @@ impl Session {
         matches!(self.state, State::Task(_))
     }
 
+    /// Its command waits for others, and there is nobody to wait for when the client closes its side.
+    #[must_use]
+    pub fn ends_with_client(&self) -> bool {
+        matches!(&self.state, State::Task(task) if task.ends_with_client())
+    }
+
     /// The next command waits for names.
     #[must_use]
     pub fn is_held(&self) -> bool {
@@ -125,7 +131,7 @@ impl Session {
     /// Input was read and will be answered, and not at some time that an operator has set.
     #[must_use]
     pub fn is_waiting(&self) -> bool {
-        !matches!(self.state, State::Ready | State::Over | State::Held(Waits::Pause))
+        !matches!(self.state, State::Ready | State::Over | State::Held(Waits::Pause)) && !self.ends_with_client()
     }
 
     /// Nothing is under way, nothing waits.

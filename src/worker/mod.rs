@@ -7,6 +7,7 @@
 //! what was received together by then is run within `BATCH_MAX_NS` or left to the next turn, suspended commands and background work get slices.
 mod batch;
 pub mod crew;
+mod errands;
 mod rates;
 #[cfg(test)]
 mod sim_tests;
@@ -122,6 +123,7 @@ impl<B: Backend, A: Access> Worker<B, A> {
         if self.state.has_errands() {
             self.state.run_errands(TASK_SLICE);
         }
+        self.state.wake_clients();
         if self.state.has_orphans() {
             self.state.step_orphans(TASK_SLICE);
         }

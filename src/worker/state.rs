@@ -100,8 +100,8 @@ pub struct State<A = Alone> {
     rates: Rates<3>,
     terminate: bool,
     /// What other workers want done, with several.
-    mail: Option<Receiver<Errand>>,
-    errands: VecDeque<Errand>,
+    pub(super) mail: Option<Receiver<Errand>>,
+    pub(super) errands: VecDeque<Errand>,
     /// Counts the clients of all workers, with several.
     balance: Option<Arc<Balance>>,
 }
@@ -145,33 +145,6 @@ impl<A: Access> State<A> {
         self.balance = Some(balance);
     }
 
-    /// Does what other workers want done, for some time.
-    pub(super) fn run_errands(&mut self, time: Duration) {
-        if let Some(mail) = &mut self.mail {
-            mail.drain(|errand| self.errands.push_back(errand));
-        }
-        let mut budget = Budget::new(&self.engine.clock, time);
-        for _ in 0..self.errands.len() {
-            let Some(mut errand) = self.errands.pop_front() else { break };
-            if !errand(&mut self.engine.local(), &mut budget) {
-                self.errands.push_back(errand);
-            }
-        }
-        while let Some(id) = self.engine.asks.wake.pop() {
-            if let Some(index) = self.engine.clients.index_of(id)
-                && let Some(slot) = self.sessions.get_mut(index)
-                && slot.session.is_suspended()
-            {
-                let conn = ConnId { index, generation: slot.generation };
-                enqueue(&mut self.ready, slot, conn);
-            }
-        }
-    }
-
-    pub(super) fn has_errands(&self) -> bool {
-        !self.errands.is_empty() || self.mail.as_ref().is_some_and(Receiver::has_mail)
-    }
-
     /// Lets the other workers know what was counted, before replies tell of it.
     #[inline]
     pub(super) fn publish(&mut self) {
@@ -207,6 +180,8 @@ impl<A: Access> State<A> {
         let due =
             self.engine.keyspace.next_due_ms().map(|due| Duration::from_millis(due.saturating_sub(unix_ms).max(1)));
         let due = due.map_or(cron, |due| due.min(cron));
+        let gives_up = self.engine.blocking.next_due_ns();
+        let due = gives_up.map_or(due, |at| due.min(Duration::from_nanos(at.saturating_sub(self.now_ns))));
         self.engine.pause.left(self.now_ns).map_or(due, |left| due.min(left))
     }
 
@@ -547,6 +522,10 @@ impl<A: Access> Handler for State<A> {
         Self::account(&mut self.engine, conn.index, slot, out.queued());
     }
 
+    fn hung_up(&mut self, conn: ConnId) -> bool {
+        self.sessions.get(conn.index).is_some_and(|slot| slot.session.ends_with_client())
+    }
+
     fn closed(&mut self, conn: ConnId, _why: Why) {
         self.over_since_s.remove(&conn);
         if let Some(slot) = self.sessions.remove(conn.index) {
@@ -560,6 +539,7 @@ impl<A: Access> Handler for State<A> {
             self.engine.stats.clients_bytes -= u64::from(client.query_bytes) + u64::from(client.out_bytes);
             self.engine.stats.suspended_clients -= u64::from(client.suspended);
             self.engine.stats.paused_clients -= u64::from(client.is(mark::PAUSED));
+            self.engine.blocking.remove(client.id);
             self.engine.clients.remove(conn.index);
             if let Some(task) = slot.session.close(&mut self.engine, database as usize) {
                 let bytes = task.bytes() as u64;
