@@ -124,7 +124,11 @@ fn combine(ctx: &mut Ctx<'_>, operation: Operation, goal: Goal<'_>, names: Args<
         return ctx.attempt(|ctx| at_once(ctx, operation, goal, names, &sizes));
     }
     let mut job = Job::new(operation, goal, names);
-    if job.needs_names() && !job.take_names(ctx) {
+    if job.needs_names() {
+        // Names are given back by a step at the earliest: here only the shards of the keys are locked.
+        if job.take_names(ctx) {
+            job.begin(ctx);
+        }
         return ctx.suspend(Box::new(job));
     }
     job.begin(ctx);
@@ -352,6 +356,7 @@ struct Job {
     body: Body<Set>,
     found: Runs,
     count: usize,
+    failed: Option<Failure>,
 }
 
 impl Job {
@@ -375,6 +380,7 @@ impl Job {
             body: Body::default(),
             found: Runs::default(),
             count: 0,
+            failed: None,
         }
     }
 
@@ -401,13 +407,10 @@ impl Job {
         true
     }
 
-    /// The instant of the operation: all shards of its keys are locked. A failure is the reply.
+    /// The instant of the operation: all shards of its keys are locked. A failure is told by the next step.
     fn begin(&mut self, ctx: &mut Ctx<'_>) {
         self.stage = Stage::Working;
-        if let Err(failure) = self.gather(ctx) {
-            ctx.fail(failure);
-            self.abandon(&mut ctx.db);
-        }
+        self.failed = self.gather(ctx).err();
     }
 
     fn gather(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Failure> {
@@ -547,6 +550,9 @@ impl Job {
     }
 
     fn go_on(&mut self, ctx: &mut Ctx<'_>, budget: &mut Budget) -> Result<bool, Failure> {
+        if let Some(failure) = self.failed.take() {
+            return Err(failure);
+        }
         while self.stage == Stage::Working {
             if !self.work(ctx)? {
                 if self.finish(ctx)? {
