@@ -339,7 +339,7 @@ fn scans_visit_what_stays() {
     let (mut cursor, mut seen, mut calls) = (0, BTreeSet::new(), 0);
     loop {
         let look = world.body.look(&world.slab);
-        cursor = look.scan(cursor, 50, |member| drop(seen.insert(text(member, &world.slab))));
+        cursor = look.scan(cursor, 50, |member| _ = seen.insert(text(member, &world.slab)));
         calls += 1;
         // Every other member leaves, and many others come.
         let n = calls * 50;
