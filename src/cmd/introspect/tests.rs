@@ -51,7 +51,7 @@ static CONFIG: [Command<()>; 5] = [
 ];
 
 #[rustfmt::skip]
-static ROWS: [Command<()>; 76] = [
+static ROWS: [Command<()>; 93] = [
     spec::PING.run(()), spec::ECHO.run(()), spec::QUIT.run(()), spec::HELLO.run(()), spec::AUTH.run(()),
     spec::SELECT.run(()), spec::RESET.run(()), spec::CLIENT.container((), &CLIENT), spec::SET.run(()), spec::GET.run(()),
     spec::SETNX.run(()), spec::SETEX.run(()), spec::PSETEX.run(()), spec::GETSET.run(()), spec::GETDEL.run(()),
@@ -70,6 +70,10 @@ static ROWS: [Command<()>; 76] = [
     spec::CONFIG.container((), &CONFIG), spec::TIME.run(()), spec::DEBUG.run(()), spec::SHUTDOWN.run(()),
     spec::SETBIT.run(()), spec::GETBIT.run(()), spec::BITCOUNT.run(()), spec::BITPOS.run(()), spec::BITOP.run(()),
     spec::BITFIELD.run(()), spec::BITFIELD_RO.run(()),
+    spec::SADD.run(()), spec::SREM.run(()), spec::SCARD.run(()), spec::SISMEMBER.run(()), spec::SMISMEMBER.run(()),
+    spec::SMEMBERS.run(()), spec::SMOVE.run(()), spec::SPOP.run(()), spec::SRANDMEMBER.run(()), spec::SSCAN.run(()),
+    spec::SINTER.run(()), spec::SINTERSTORE.run(()), spec::SINTERCARD.run(()), spec::SUNION.run(()),
+    spec::SUNIONSTORE.run(()), spec::SDIFF.run(()), spec::SDIFFSTORE.run(()),
 ];
 
 fn commands() -> Commands<()> {
