@@ -69,6 +69,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/types/zset/memory.rs", "elements and nodes behind handles"),
     ("src/types/list/node.rs", "blocks and nodes behind handles"),
     ("src/types/hash/memory.rs", "chunks behind handles"),
+    ("src/types/set/big.rs", "members behind handles"),
     ("tools/dolmen-bench/src/machine.rs", "the scheduling class of the thread that probes"),
 ];
 

@@ -190,14 +190,40 @@ pub fn put_string_head(out: &mut Vec<u8>, len: usize) {
 /// Appends the entry of an integer.
 #[inline]
 pub fn put_int(out: &mut Vec<u8>, value: i64) {
+    let (encoded, bytes) = encode_int(value);
+    out.extend_from_slice(&encoded[..bytes]);
+}
+
+/// The entry of an integer, and how many bytes it takes.
+#[inline]
+#[must_use]
+pub fn encode_int(value: i64) -> ([u8; INT_BYTES_MAX], usize) {
+    let mut encoded = [0; INT_BYTES_MAX];
     match u8::try_from(value) {
-        Ok(small) if small < SMALL_INT_END - SMALL_INT => out.push(SMALL_INT + small),
+        Ok(small) if small < SMALL_INT_END - SMALL_INT => {
+            encoded[0] = SMALL_INT + small;
+            (encoded, 1)
+        }
         _ => {
             let bytes = int_bytes(value);
             #[expect(clippy::cast_possible_truncation, reason = "at most 8")]
-            out.push(INT + bytes as u8);
-            out.extend_from_slice(&value.to_le_bytes()[..bytes]);
+            let head = INT + bytes as u8;
+            encoded[0] = head;
+            encoded[1..].copy_from_slice(&value.to_le_bytes());
+            (encoded, 1 + bytes)
         }
+    }
+}
+
+/// Bytes of the head of an entry, by the first of them; what follows is an integer or a string, whose length the head tells ([`span`] needs no
+/// more of it).
+#[inline]
+#[must_use]
+pub fn head_bytes_from(first: u8) -> usize {
+    match first {
+        STRING_2 => 3,
+        STRING_4 => HEAD_BYTES_MAX,
+        _ => 1,
     }
 }
 
@@ -246,20 +272,24 @@ fn head_bytes(len: usize) -> usize {
 
 /// Appends the head of a string of so many bytes, which the caller appends then: at least [`int::MAX_DIGITS`] + 1, so that it is no integer.
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "each arm's bound; entries are at most LEN_MAX long")]
 pub fn put_head(out: &mut Vec<u8>, len: usize) {
+    let (head, bytes) = head(len);
+    out.extend_from_slice(&head[..bytes]);
+}
+
+/// The head of a string, and how many bytes it takes.
+#[inline]
+#[must_use]
+#[expect(clippy::cast_possible_truncation, reason = "each arm's bound; entries are at most LEN_MAX long")]
+pub fn head(len: usize) -> ([u8; HEAD_BYTES_MAX], usize) {
     debug_assert!(len <= LEN_MAX);
-    match len {
-        0..=SHORT_MAX => out.push(len as u8),
-        0xC0..=0xffff => {
-            out.push(STRING_2);
-            out.extend_from_slice(&(len as u16).to_le_bytes());
-        }
-        _ => {
-            out.push(STRING_4);
-            out.extend_from_slice(&(len as u32).to_le_bytes());
-        }
-    }
+    let [a, b, c, d] = (len as u32).to_le_bytes();
+    let head = match len {
+        0..=SHORT_MAX => [a, 0, 0, 0, 0],
+        0xC0..=0xffff => [STRING_2, a, b, 0, 0],
+        _ => [STRING_4, a, b, c, d],
+    };
+    (head, head_bytes(len))
 }
 
 /// Bytes that a signed number takes: 1 to 8.

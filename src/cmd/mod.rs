@@ -22,6 +22,7 @@ pub mod options;
 pub mod pieces;
 pub mod pubsub;
 pub mod server;
+pub mod sets;
 pub mod settings;
 pub mod sort;
 pub mod spec;

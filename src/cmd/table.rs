@@ -4,8 +4,8 @@ use super::bits::{self, field, op};
 use super::ctx::{Exec, Sliced};
 use super::spec::{self, Command};
 use super::{
-    connection, control, dump, expire, hashes, info, keys, many, moves, object, pubsub, server, settings, strings,
-    transactions,
+    connection, control, dump, expire, hashes, info, keys, many, moves, object, pubsub, server, sets, settings,
+    strings, transactions,
 };
 use crate::db::hold::Mode;
 
@@ -140,6 +140,24 @@ pub static COMMANDS: &[Command<Exec>] = &[
     spec::HINCRBYFLOAT.run(Exec::new(hashes::hincrbyfloat)),
     spec::HRANDFIELD.run(Exec::new(hashes::hrandfield)),
     spec::HSCAN.run(Exec::new(hashes::hscan)),
+    // Sets
+    spec::SADD.run(Exec::new(sets::sadd)),
+    spec::SREM.run(Exec::new(sets::srem)),
+    spec::SCARD.run(Exec::new(sets::scard)),
+    spec::SISMEMBER.run(Exec::new(sets::sismember)),
+    spec::SMISMEMBER.run(Exec::new(sets::smismember)),
+    spec::SMEMBERS.run(Exec::new(sets::smembers)),
+    spec::SMOVE.run(Exec::new(sets::smove)),
+    spec::SPOP.run(Exec::new(sets::random::spop)),
+    spec::SRANDMEMBER.run(Exec::new(sets::random::srandmember)),
+    spec::SINTER.run(Exec::new(sets::combine::sinter)),
+    spec::SINTERSTORE.run(Exec::new(sets::combine::sinterstore)),
+    spec::SINTERCARD.run(Exec::new(sets::combine::sintercard)),
+    spec::SUNION.run(Exec::new(sets::combine::sunion)),
+    spec::SUNIONSTORE.run(Exec::new(sets::combine::sunionstore)),
+    spec::SDIFF.run(Exec::new(sets::combine::sdiff)),
+    spec::SDIFFSTORE.run(Exec::new(sets::combine::sdiffstore)),
+    spec::SSCAN.run(Exec::new(sets::sscan)),
     // Keys of any type
     spec::DEL.run(Exec::sliced(del, &DEL)),
     spec::UNLINK.run(Exec::sliced(del, &DEL)),

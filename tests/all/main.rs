@@ -30,6 +30,7 @@ mod moves;
 mod protocol;
 mod pubsub;
 mod server;
+mod sets;
 mod settings;
 mod strings;
 mod strings_conditions;

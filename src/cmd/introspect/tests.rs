@@ -86,6 +86,10 @@ static ROWS: &[Command<()>] = &[
     spec::HSET.run(()), spec::HMSET.run(()), spec::HSETNX.run(()), spec::HGET.run(()), spec::HMGET.run(()), spec::HGETALL.run(()),
     spec::HKEYS.run(()), spec::HVALS.run(()), spec::HDEL.run(()), spec::HEXISTS.run(()), spec::HLEN.run(()), spec::HSTRLEN.run(()),
     spec::HINCRBY.run(()), spec::HINCRBYFLOAT.run(()), spec::HRANDFIELD.run(()), spec::HSCAN.run(()),
+    spec::SADD.run(()), spec::SREM.run(()), spec::SCARD.run(()), spec::SISMEMBER.run(()), spec::SMISMEMBER.run(()),
+    spec::SMEMBERS.run(()), spec::SMOVE.run(()), spec::SPOP.run(()), spec::SRANDMEMBER.run(()), spec::SSCAN.run(()),
+    spec::SINTER.run(()), spec::SINTERSTORE.run(()), spec::SINTERCARD.run(()), spec::SUNION.run(()),
+    spec::SUNIONSTORE.run(()), spec::SDIFF.run(()), spec::SDIFFSTORE.run(()),
 ];
 
 fn commands() -> Commands<()> {

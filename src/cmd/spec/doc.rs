@@ -10,6 +10,7 @@ pub enum Group {
     Hash,
     Server,
     SortedSet,
+    Set,
     String,
     Transactions,
 }
@@ -24,6 +25,7 @@ impl Group {
             Group::Hash => "hash",
             Group::Server => "server",
             Group::SortedSet => "sorted-set",
+            Group::Set => "set",
             Group::String => "string",
             Group::Transactions => "transactions",
         }
