@@ -148,6 +148,12 @@ impl Budget {
         Budget { until_ns: watch.now_ns().saturating_add(whole_ns(time)), watch, calls: 0 }
     }
 
+    /// Of work that is not to be interrupted.
+    #[must_use]
+    pub fn unlimited(clock: &Clock) -> Budget {
+        Budget { watch: clock.stopwatch(), until_ns: u64::MAX, calls: 0 }
+    }
+
     /// Is the time used up? Reads the clock at every `every`-th call only.
     #[inline]
     pub fn is_spent(&mut self, every: u32) -> bool {

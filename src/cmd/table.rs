@@ -3,7 +3,7 @@
 use super::bits::{self, field, op};
 use super::ctx::{Exec, Sliced};
 use super::spec::{self, Command};
-use super::{connection, control, dump, expire, info, keys, many, moves, object, server, settings, strings};
+use super::{connection, control, dump, expire, info, keys, many, moves, object, server, settings, strings, zsets};
 use crate::db::hold::Mode;
 
 macro_rules! many {
@@ -65,7 +65,7 @@ static OBJECT: [Command<Exec>; 5] = [
 ];
 
 /// All commands.
-pub static COMMANDS: [Command<Exec>; 76] = [
+pub static COMMANDS: [Command<Exec>; 108] = [
     // The connection
     spec::PING.run(Exec::new(connection::ping)),
     spec::ECHO.run(Exec::new(connection::echo)),
@@ -110,6 +110,39 @@ pub static COMMANDS: [Command<Exec>; 76] = [
     spec::BITOP.run(Exec::new(op::bitop)),
     spec::BITFIELD.run(Exec::new(field::bitfield)),
     spec::BITFIELD_RO.run(Exec::new(field::bitfield_ro)),
+    // Sorted sets
+    spec::ZADD.run(Exec::new(zsets::zadd)),
+    spec::ZINCRBY.run(Exec::new(zsets::zincrby)),
+    spec::ZREM.run(Exec::new(zsets::zrem)),
+    spec::ZCARD.run(Exec::new(zsets::zcard)),
+    spec::ZSCORE.run(Exec::new(zsets::zscore)),
+    spec::ZMSCORE.run(Exec::new(zsets::zmscore)),
+    spec::ZRANK.run(Exec::new(zsets::zrank)),
+    spec::ZREVRANK.run(Exec::new(zsets::zrevrank)),
+    spec::ZCOUNT.run(Exec::new(zsets::zcount)),
+    spec::ZLEXCOUNT.run(Exec::new(zsets::zlexcount)),
+    spec::ZRANGE.run(Exec::new(zsets::zrange)),
+    spec::ZREVRANGE.run(Exec::new(zsets::zrevrange)),
+    spec::ZRANGEBYSCORE.run(Exec::new(zsets::zrangebyscore)),
+    spec::ZREVRANGEBYSCORE.run(Exec::new(zsets::zrevrangebyscore)),
+    spec::ZRANGEBYLEX.run(Exec::new(zsets::zrangebylex)),
+    spec::ZREVRANGEBYLEX.run(Exec::new(zsets::zrevrangebylex)),
+    spec::ZRANGESTORE.run(Exec::new(zsets::zrangestore)),
+    spec::ZREMRANGEBYRANK.run(Exec::new(zsets::zremrangebyrank)),
+    spec::ZREMRANGEBYSCORE.run(Exec::new(zsets::zremrangebyscore)),
+    spec::ZREMRANGEBYLEX.run(Exec::new(zsets::zremrangebylex)),
+    spec::ZPOPMIN.run(Exec::new(zsets::zpopmin)),
+    spec::ZPOPMAX.run(Exec::new(zsets::zpopmax)),
+    spec::ZMPOP.run(Exec::new(zsets::zmpop)),
+    spec::ZUNION.run(Exec::new(zsets::zunion)),
+    spec::ZINTER.run(Exec::new(zsets::zinter)),
+    spec::ZDIFF.run(Exec::new(zsets::zdiff)),
+    spec::ZUNIONSTORE.run(Exec::new(zsets::zunionstore)),
+    spec::ZINTERSTORE.run(Exec::new(zsets::zinterstore)),
+    spec::ZDIFFSTORE.run(Exec::new(zsets::zdiffstore)),
+    spec::ZINTERCARD.run(Exec::new(zsets::zintercard)),
+    spec::ZRANDMEMBER.run(Exec::new(zsets::zrandmember)),
+    spec::ZSCAN.run(Exec::new(zsets::zscan)),
     // Keys of any type
     spec::DEL.run(Exec::sliced(del, &DEL)),
     spec::UNLINK.run(Exec::sliced(del, &DEL)),
