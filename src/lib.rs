@@ -7,6 +7,7 @@ pub mod exec;
 pub mod net;
 pub mod persist;
 pub mod proto;
+pub mod pubsub;
 pub mod session;
 pub mod table;
 pub mod types;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Which top folders (or files) of `src/` may name which others. `slab` stands for the crate `dolmen_slab`. Everything may name itself.
-const LAYERS: [(&str, &[&str]); 13] = [
+const LAYERS: [(&str, &[&str]); 14] = [
     ("base", &["slab"]),
     ("config", &["base"]),
     ("net", &["base"]),
@@ -19,12 +19,13 @@ const LAYERS: [(&str, &[&str]); 13] = [
     ("db", &["slab", "base", "table", "types"]),
     // Codecs: bytes in, bytes out.
     ("persist", &["base"]),
+    ("pubsub", &["slab", "base"]),
     // Of the table commands and pipeline know the place that a key hashes to, to look it up ahead.
-    ("cmd", &["slab", "base", "config", "proto", "table", "types", "db", "persist"]),
-    ("exec", &["slab", "base", "config", "proto", "table", "types", "db", "cmd"]),
+    ("cmd", &["slab", "base", "config", "proto", "table", "types", "db", "persist", "pubsub"]),
+    ("exec", &["slab", "base", "config", "proto", "table", "types", "db", "pubsub", "cmd"]),
     // Of the network a session knows the names of connections and what to say about reading, never a descriptor.
     ("session", &["slab", "base", "config", "proto", "types", "db", "cmd", "exec", "net"]),
-    ("worker", &["slab", "base", "config", "proto", "types", "db", "cmd", "exec", "session", "net"]),
+    ("worker", &["slab", "base", "config", "proto", "types", "db", "pubsub", "cmd", "exec", "session", "net"]),
     ("main", &["slab", "base", "config", "proto", "types", "db", "cmd", "exec", "session", "net", "worker"]),
 ];
 

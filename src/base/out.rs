@@ -171,6 +171,23 @@ impl Out {
         parts.queue.push_back(Part { at: self.buf.len(), start: bytes.start, end: bytes.end, blob });
     }
 
+    /// Takes over all that waits in another output.
+    pub fn append(&mut self, mut other: Out) {
+        if self.is_empty() && self.buf.capacity() < other.buf.capacity() {
+            *self = other;
+            return;
+        }
+        let start = self.buf.len();
+        self.reserve(other.buf.len() - other.sent);
+        self.buf.extend_from_slice(&other.buf[other.sent..]);
+        if let Some(theirs) = other.parts.take() {
+            let parts = self.parts.get_or_insert_default();
+            parts.queued += theirs.queued;
+            let moved = theirs.queue.into_iter().map(|part| Part { at: part.at - other.sent + start, ..part });
+            parts.queue.extend(moved);
+        }
+    }
+
     #[inline(always)]
     fn reserve(&mut self, bytes: usize) {
         if self.buf.capacity() - self.buf.len() < bytes {

@@ -1,5 +1,6 @@
 //! What the server knows of a connected client, beyond its bytes: identity, protocol, database, for CLIENT and INFO.
 
+use super::transactions::Transaction;
 use crate::base::indexed::Indexed;
 use static_assertions::const_assert;
 use std::collections::VecDeque;
@@ -18,6 +19,10 @@ pub mod gate {
     pub const NO_TOUCH: u8 = 4;
     /// Another client has ended this one; what it has sent is not run any more.
     pub const KILLED: u8 = 8;
+    /// Commands are queued until EXEC.
+    pub const MULTI: u8 = 16;
+    /// It has subscriptions, and speaks RESP2: few commands are allowed.
+    pub const LISTENS: u8 = 32;
     /// Those that do not keep a command from running in slices.
     pub const HARMLESS: u8 = NO_TOUCH;
 }
@@ -40,6 +45,8 @@ pub struct Labels {
     pub name: Vec<u8>,
     pub lib_name: Vec<u8>,
     pub lib_version: Vec<u8>,
+    /// How many channels, patterns and shard channels it listens to.
+    pub subscriptions: [usize; 3],
 }
 
 /// The two ends of a connection. IPv4, nearly all there is, takes no memory of its own.
@@ -76,6 +83,28 @@ impl Addresses {
     }
 }
 
+/// The classes of clients that `TYPE` of CLIENT LIST and CLIENT KILL tells apart.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Class {
+    Normal,
+    /// With subscriptions.
+    Pubsub,
+    /// Links of replication, of which there are none.
+    Replication,
+}
+
+impl Class {
+    #[must_use]
+    pub fn parse(name: &[u8]) -> Option<Class> {
+        match &*name.to_ascii_lowercase() {
+            b"normal" => Some(Class::Normal),
+            b"pubsub" => Some(Class::Pubsub),
+            b"master" | b"slave" | b"replica" => Some(Class::Replication),
+            _ => None,
+        }
+    }
+}
+
 /// A connected client.
 #[derive(Debug)]
 pub struct Client {
@@ -85,6 +114,8 @@ pub struct Client {
     created_unix_s: u32,
     addresses: Addresses,
     labels: Option<Box<Labels>>,
+    /// Of a client in MULTI, or one that watches keys.
+    pub transaction: Option<Box<Transaction>>,
     /// The last command, as `client|list` (a thin pointer: there are many clients).
     pub last_command: &'static &'static str,
     pub fd: i32,
@@ -108,6 +139,8 @@ pub mod mark {
     pub const PAUSED: u8 = 2;
     /// Shall not be closed to make room (CLIENT NO-EVICT).
     pub const NO_EVICT: u8 = 4;
+    /// It has subscriptions.
+    pub const LISTENS: u8 = 8;
 }
 
 const REPLIES: [Replies; 4] = [Replies::All, Replies::None, Replies::Skip, Replies::SkipNext];
@@ -122,6 +155,7 @@ impl Client {
             created_unix_s: u32::try_from(now_unix_ms / 1000).unwrap_or(u32::MAX),
             addresses: Addresses::new(remote, local),
             labels: None,
+            transaction: None,
             last_command: &"NULL",
             fd,
             query_bytes: 0,
@@ -137,6 +171,11 @@ impl Client {
     #[must_use]
     pub fn replies(&self) -> Replies {
         REPLIES[usize::from(self.marks >> REPLIES_SHIFT)]
+    }
+
+    #[must_use]
+    pub fn class(&self) -> Class {
+        if self.is(mark::LISTENS) { Class::Pubsub } else { Class::Normal }
     }
 
     #[must_use]
@@ -210,8 +249,21 @@ impl Client {
         let idle_s = now_unix_ms.saturating_sub(self.last_input_unix_ms) / 1000;
         let age_s = self.age_s(now_unix_ms);
         let mut flags = String::new();
+        let (queued, queue_bytes, transaction_bytes, watches) =
+            self.transaction.as_ref().map_or((None, 0, 0, 0), |transaction| {
+                (transaction.queued(), transaction.queue_bytes(), transaction.bytes(), transaction.watches())
+            });
+        if queued.is_some() {
+            flags.push('x');
+        }
         if self.suspended || self.is(mark::PAUSED) {
             flags.push('b');
+        }
+        if self.transaction.as_ref().is_some_and(|transaction| transaction.is_touched()) {
+            flags.push('d');
+        }
+        if self.is(mark::LISTENS) {
+            flags.push('P');
         }
         if self.is(mark::UNIX) {
             flags.push('U');
@@ -225,12 +277,13 @@ impl Client {
         if flags.is_empty() {
             flags.push('N');
         }
-        let memory = size_of::<Client>() + self.query_bytes as usize + self.out_bytes as usize;
+        let [sub, psub, ssub] = labels.subscriptions;
+        let memory = size_of::<Client>() + self.query_bytes as usize + self.out_bytes as usize + transaction_bytes;
         let mut line = String::new();
         let _ = write!(
             line,
-            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub=0 psub=0 ssub=0 multi=-1 qbuf={} qbuf-free=0 \
-             argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl={} oll=0 omem=0 tot-mem={memory} events={} cmd={} user=default redir=-1 resp={} \
+            "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={sub} psub={psub} ssub={ssub} multi={} watch={watches} qbuf={} \
+             qbuf-free=0 argv-mem=0 multi-mem={queue_bytes} rbs=0 rbp=0 obl={} oll=0 omem=0 tot-mem={memory} events={} cmd={} user=default redir=-1 resp={} \
              lib-name={} lib-ver={}",
             self.id,
             self.addresses.remote(),
@@ -240,6 +293,7 @@ impl Client {
             age_s,
             idle_s,
             self.database,
+            queued.map_or(-1, i64::from),
             self.query_bytes,
             self.out_bytes,
             if self.out_bytes > 0 { "rw" } else { "r" },

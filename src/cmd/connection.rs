@@ -1,13 +1,21 @@
 //! Commands about the connection itself: PING ECHO QUIT HELLO AUTH SELECT CLIENT.
 
-use super::client::gate;
+use super::client::{Class, gate};
 use super::ctx::{Args, Budget, Ctx, Failure, Outcome};
 use super::fleet::{Local, everywhere_sliced};
 use super::options::parse_int;
+use super::pubsub::look_at_subscriptions;
 use crate::base::int;
 use crate::proto::errors;
 
 pub fn ping(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
+    if ctx.client().gate & gate::LISTENS != 0 && args.len() <= 2 {
+        // A reply that a client in RESP2 can tell from messages.
+        ctx.reply.array(2);
+        ctx.reply.bulk(b"pong");
+        ctx.reply.bulk(args.get(1).copied().unwrap_or_default());
+        return Outcome::Done;
+    }
     match args {
         [_] => ctx.reply.simple("PONG"),
         [_, text] => ctx.reply.bulk(text),
@@ -109,6 +117,7 @@ pub fn hello(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
             return Err(errors::NOAUTH_HELLO.into());
         }
         ctx.client().resp3 = resp3;
+        look_at_subscriptions(ctx);
         ctx.reply.set_version(resp3);
         let id = ctx.client().id;
         ctx.reply.map(7);
@@ -184,7 +193,9 @@ pub fn client_setinfo(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
 
 pub fn client_info(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
     let mut line = Vec::new();
-    ctx.client().last_command = &"client|info";
+    if !ctx.in_multi() {
+        ctx.client().last_command = &"client|info";
+    }
     ctx.clients.get(ctx.me).describe(ctx.db.now_ms(), &mut line);
     line.push(b'\n');
     ctx.reply.verbatim(b"txt", &line);
@@ -194,15 +205,15 @@ pub fn client_info(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
 /// `CLIENT LIST [TYPE normal | master | replica | pubsub] [ID id ...]`
 pub fn client_list(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     let mut ids = None;
-    ctx.client().last_command = &"client|list";
-    let mut nobody = false;
+    if !ctx.in_multi() {
+        ctx.client().last_command = &"client|list";
+    }
+    let mut class = None;
     match (args.get(2).map(|a| a.to_ascii_lowercase()).as_deref(), args.len()) {
         (None, _) => {}
-        (Some(b"type"), 4) => match &*args[3].to_ascii_lowercase() {
-            b"normal" => {}
-            // There are none of these at this stage.
-            b"master" | b"slave" | b"replica" | b"pubsub" => nobody = true,
-            _ => return ctx.fail(errors::unknown_client_type(args[3])),
+        (Some(b"type"), 4) => match Class::parse(args[3]) {
+            Some(wanted) => class = Some(wanted),
+            None => return ctx.fail(errors::unknown_client_type(args[3])),
         },
         (Some(b"id"), 4..) => {
             // Nobody has an id below 1, but asking is no error.
@@ -217,10 +228,7 @@ pub fn client_list(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     }
     let make = {
         let ids = ids.clone();
-        move || {
-            ClientLines { ids: ids.clone(), at: 0, next_id: if nobody { u64::MAX } else { 0 }, lines: Vec::new() }
-                .part()
-        }
+        move || ClientLines { ids: ids.clone(), class, at: 0, next_id: 0, lines: Vec::new() }.part()
     };
     everywhere_sliced(ctx, make, move |ctx, answers| {
         let mut lines: Vec<_> = answers.into_iter().flatten().collect();
@@ -243,6 +251,7 @@ pub fn client_list(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
 /// One worker's part of CLIENT LIST: the lines of its clients.
 struct ClientLines {
     ids: Option<Vec<u64>>,
+    class: Option<Class>,
     at: usize,
     next_id: u64,
     lines: Vec<(u64, Vec<u8>)>,
@@ -267,11 +276,13 @@ impl ClientLines {
                 },
             };
             if let Some(client) = client {
-                let mut line = Vec::new();
-                client.describe(now_ms, &mut line);
-                line.push(b'\n');
-                self.lines.push((client.id, line));
                 self.next_id = client.id;
+                if self.class.is_none_or(|class| client.class() == class) {
+                    let mut line = Vec::new();
+                    client.describe(now_ms, &mut line);
+                    line.push(b'\n');
+                    self.lines.push((client.id, line));
+                }
             }
             self.at += 1;
             if budget.is_spent(8) {

@@ -3,10 +3,11 @@
 //! What concerns all clients has been done on every worker when it is answered: a killed client runs nothing more and is in no list, a pause
 //! holds.
 
-use super::client::{Client, Replies, gate, mark};
+use super::client::{Class, Client, Replies, gate, mark};
 use super::ctx::{Args, Budget, Ctx, Failure, Outcome};
 use super::fleet::{Local, everywhere, everywhere_sliced};
 use super::options::parse_int;
+use super::pubsub::look_at_subscriptions;
 use super::spec::Flags;
 use crate::base::clock::whole_ns;
 use crate::base::int;
@@ -91,8 +92,8 @@ struct Filter {
     id: Option<u64>,
     addr: Option<Vec<u8>>,
     laddr: Option<Vec<u8>>,
-    /// A class of which there is none yet: replicas, the master, subscribers.
-    nobody: bool,
+    /// Those of one class.
+    class: Option<Class>,
     age_min_s: u64,
     /// The caller, if it stays.
     but: Option<u64>,
@@ -100,7 +101,7 @@ struct Filter {
 
 impl Filter {
     fn parse(options: Args<'_>, own: u64) -> Result<Filter, Failure> {
-        let mut filter = Filter { id: None, addr: None, laddr: None, nobody: false, age_min_s: 0, but: Some(own) };
+        let mut filter = Filter { id: None, addr: None, laddr: None, class: None, age_min_s: 0, but: Some(own) };
         let (pairs, rest) = options.as_chunks::<2>();
         for [name, value] in pairs {
             match &*name.to_ascii_lowercase() {
@@ -108,11 +109,7 @@ impl Filter {
                     let id = int::parse_i64(value).and_then(|id| u64::try_from(id).ok()).filter(|id| *id > 0);
                     filter.id = Some(id.ok_or(errors::CLIENT_ID_POSITIVE)?);
                 }
-                b"type" => match &*value.to_ascii_lowercase() {
-                    b"normal" => filter.nobody = false,
-                    b"master" | b"slave" | b"replica" | b"pubsub" => filter.nobody = true,
-                    _ => return Err(errors::unknown_client_type(value).into()),
-                },
+                b"type" => filter.class = Some(Class::parse(value).ok_or_else(|| errors::unknown_client_type(value))?),
                 b"addr" => filter.addr = Some(value.to_vec()),
                 b"laddr" => filter.laddr = Some(value.to_vec()),
                 // There is one user, and every client is it.
@@ -138,7 +135,7 @@ impl Filter {
             wanted.as_ref().is_none_or(|wanted| address(client).as_bytes() == wanted)
         };
         self.id.is_none_or(|id| client.id == id)
-            && !self.nobody
+            && self.class.is_none_or(|class| client.class() == class)
             && self.but != Some(client.id)
             && client.age_s(now_ms) >= self.age_min_s
             && is(&self.addr, Client::remote)
@@ -152,7 +149,7 @@ pub fn kill(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     let old_form = args.len() == 3;
     let filter = if old_form {
         let addr = Some(args[2].to_vec());
-        Filter { id: None, addr, laddr: None, nobody: false, age_min_s: 0, but: None }
+        Filter { id: None, addr, laddr: None, class: None, age_min_s: 0, but: None }
     } else {
         match Filter::parse(&args[2..], own) {
             Ok(filter) => filter,
@@ -281,6 +278,12 @@ pub fn unblock(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
 /// RESET: the connection as it was when it was made.
 pub fn reset(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
     let locked = !ctx.config.requirepass.is_empty();
+    ctx.end_transaction();
+    if ctx.client().is(mark::LISTENS) {
+        let me = ctx.me;
+        ctx.pubsub.leave(me);
+        look_at_subscriptions(ctx);
+    }
     let client = ctx.client();
     client.reset();
     client.set_gate(gate::UNAUTHENTICATED, locked);

@@ -14,6 +14,7 @@ use crate::db::{Db, DbError, Key, NewValue};
 use crate::proto::carry::Carry;
 use crate::proto::errors;
 use crate::proto::reply::Reply;
+use crate::pubsub::Exchange;
 use crate::table::Site;
 use dolmen_slab::BlobId;
 use std::time::Duration;
@@ -148,9 +149,9 @@ impl Budget {
         Budget { until_ns: watch.now_ns().saturating_add(whole_ns(time)), watch, calls: 0 }
     }
 
-    /// Of work that is not to be interrupted.
+    /// No time ends it: for what must come to its end.
     #[must_use]
-    pub fn unlimited(clock: &Clock) -> Budget {
+    pub fn endless(clock: &Clock) -> Budget {
         Budget { watch: clock.stopwatch(), until_ns: u64::MAX, calls: 0 }
     }
 
@@ -186,6 +187,10 @@ pub trait Task {
     }
     /// Does it wait for other workers now? It is given time again when they have answered.
     fn waits_for_others(&self) -> bool {
+        false
+    }
+    /// Is all done but the reply, which waits for others to have heard of it? Within EXEC it is waited for behind the other commands.
+    fn has_taken_effect(&self) -> bool {
         false
     }
     /// Called instead of further steps when the connection has gone: gives back what lies in the shard.
@@ -367,6 +372,7 @@ pub struct Ctx<'a> {
     pub stats: &'a mut Stats,
     pub asks: &'a mut Asks,
     pub blocking: &'a mut Blocking,
+    pub pubsub: &'a mut Exchange,
     pub pause: &'a mut Pause,
     pub facts: &'a Facts,
     pub fleet: &'a Fleet,
@@ -421,16 +427,15 @@ impl<'a> Ctx<'a> {
     /// A further event of a change that was reported (SET with a deadline is `set` and `expire`).
     #[inline(always)]
     pub fn also(&mut self, key: Key<'_>, _event: Event) {
-        let database = self.db.index();
-        if self.db.is_waited_for(database, key.hash) {
-            self.blocking.make_ready(database, key.bytes);
+        if self.db.is_listened_to(key.hash) {
+            self.tell(self.db.index(), key);
         }
     }
 
     /// Must the command be answered at once, whatever it waits for?
     #[must_use]
     pub fn may_not_wait(&self) -> bool {
-        self.me == NOBODY
+        self.me == NOBODY || self.in_multi()
     }
 
     /// `report` for a key of another database than the client's.
@@ -441,9 +446,27 @@ impl<'a> Ctx<'a> {
 
     /// `also` for a key of another database than the client's.
     pub fn also_in(&mut self, database: usize, key: Key<'_>, _event: Event) {
+        if self.db.is_listened_to(key.hash) {
+            self.tell(database, key);
+        }
+    }
+
+    /// Tells those who listen that a key was changed: at once, under the lock under which it was, those who watch it; those who wait for it are
+    /// served when the command is through.
+    #[cold]
+    #[inline(never)]
+    fn tell(&mut self, database: usize, key: Key<'_>) {
+        self.db.mark_changed(database, key.hash);
         if self.db.is_waited_for(database, key.hash) {
             self.blocking.make_ready(database, key.bytes);
         }
+    }
+
+    /// Does the command run within EXEC? Then it must come to its end, and not wait for anybody.
+    #[inline(always)]
+    #[must_use]
+    pub fn in_multi(&self) -> bool {
+        self.db.is_whole()
     }
 
     /// The value given by an argument: the argument itself, or the blob that was received in its place.
@@ -483,6 +506,7 @@ impl<'a> Ctx<'a> {
             stats: self.stats,
             asks: self.asks,
             blocking: self.blocking,
+            pubsub: self.pubsub,
             pause: self.pause,
             clock: self.clock,
             fleet: self.fleet,

@@ -16,6 +16,7 @@ use super::ctx::{Asks, Budget, Ctx, FIRST_SLICE, Outcome, Stats, Task};
 use crate::base::clock::Clock;
 use crate::base::sync::mailbox::{Receiver, Sender, mailbox};
 use crate::config::Config;
+use crate::pubsub::{Exchange, Publication};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -26,6 +27,7 @@ pub struct Local<'a> {
     pub stats: &'a mut Stats,
     pub asks: &'a mut Asks,
     pub blocking: &'a mut Blocking,
+    pub pubsub: &'a mut Exchange,
     pub pause: &'a mut Pause,
     pub clock: &'a Clock,
     pub fleet: &'a Fleet,
@@ -174,6 +176,25 @@ impl Fleet {
         }
     }
 
+    /// Hands messages over to another worker; gives them back if it has no room for more now.
+    ///
+    /// # Errors
+    /// The messages.
+    pub fn tell_published(
+        &self,
+        worker: usize,
+        publications: Vec<Arc<Publication>>,
+    ) -> Result<(), Vec<Arc<Publication>>> {
+        let Some(common) = &self.common else { return Ok(()) };
+        let Some(mut room) = common.posts[worker].reserve(1) else { return Err(publications) };
+        let mut publications = publications;
+        room.send(Box::new(move |local, _| {
+            local.pubsub.outbox.append(&mut publications);
+            true
+        }));
+        Ok(())
+    }
+
     /// Has each of the others do what `make` makes for it. Not waited for.
     pub fn tell_others(&self, mut make: impl FnMut() -> Errand) {
         if let Some(common) = &self.common {
@@ -238,6 +259,10 @@ impl<T: Send + 'static, F: FnOnce(&mut Ctx<'_>, Vec<T>)> Task for Gather<T, F> {
     }
 
     fn waits_for_others(&self) -> bool {
+        self.own.is_none()
+    }
+
+    fn has_taken_effect(&self) -> bool {
         self.own.is_none()
     }
 }

@@ -106,6 +106,10 @@ impl Task for FlushWait {
     fn bytes(&self) -> usize {
         self.marks.capacity() * size_of::<u64>()
     }
+
+    fn has_taken_effect(&self) -> bool {
+        true
+    }
 }
 
 // ---- KEYS, SCAN ----

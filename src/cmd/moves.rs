@@ -240,8 +240,11 @@ impl Transfer {
             }
         }
         let from = ctx.key(&self.names[0]);
-        place(ctx, from, to, self.database, self.how, &self.copied, self.draft.take())?;
-        Ok(true)
+        // What changes both is one step, also to those who read meanwhile.
+        ctx.db.lock_keys([from.bytes, to.bytes].into_iter());
+        let placed = place(ctx, from, to, self.database, self.how, &self.copied, self.draft.take());
+        ctx.db.lock_none();
+        placed.map(|()| true)
     }
 }
 

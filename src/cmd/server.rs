@@ -153,6 +153,10 @@ impl super::ctx::Task for Awake {
     fn bytes(&self) -> usize {
         0
     }
+
+    fn has_taken_effect(&self) -> bool {
+        true
+    }
 }
 
 /// `SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]`: ends the server without a reply. There is no persistence yet, so SAVE is refused

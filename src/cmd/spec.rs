@@ -56,10 +56,12 @@ mod doc;
 mod generic;
 mod index;
 mod keys;
+mod pubsub;
 mod server;
 mod sorted_set;
 mod sorted_set_ranges;
 mod string;
+mod transactions;
 
 pub use bitmap::*;
 pub use connection::*;
@@ -67,10 +69,12 @@ pub use doc::{ArgDoc, ArgFlags, ArgKind, Doc, DocFlags, Group};
 pub use generic::*;
 pub use index::{Commands, Index};
 pub use keys::{Begin, Find, KeyFlags, KeyPositions, KeySpec, Keys, Located, Refine};
+pub use pubsub::*;
 pub use server::*;
 pub use sorted_set::*;
 pub use sorted_set_ranges::*;
 pub use string::*;
+pub use transactions::*;
 
 bit_set! {
     /// How the pipeline treats a command. The named ones are also what `COMMAND INFO` prints.
@@ -111,6 +115,14 @@ bit_set! {
         TOUCHES_ARBITRARY_KEYS: 26,
         /// Changes how the bytes after it must be parsed or to whom they belong: ends a parse batch.
         ENDS_BATCH: 27,
+        /// Runs at once also between MULTI and EXEC.
+        NOT_QUEUED: 28,
+        /// Runs what was queued since MULTI (EXEC).
+        RUNS_QUEUE: 29,
+        /// Names keys of another database than the client's, or has later commands name them.
+        OTHER_DATABASE: 30,
+        /// Allowed in RESP2 for a client that has subscriptions.
+        SUBSCRIBED: 31,
     }
 }
 
@@ -235,6 +247,7 @@ impl Locking {
             i += 1;
         }
         match specs {
+            [KeySpec { flags, .. }] if flags.contains(KeyFlags::NOT_KEY) => Locking::None,
             [] => Locking::None,
             [KeySpec { begin: Begin::Index(_), find: Find::Range { last: 0, .. }, .. }] => Locking::One,
             _ => Locking::Many,

@@ -3,7 +3,10 @@
 use super::bits::{self, field, op};
 use super::ctx::{Exec, Sliced};
 use super::spec::{self, Command};
-use super::{connection, control, dump, expire, info, keys, many, moves, object, server, settings, strings, zsets};
+use super::{
+    connection, control, dump, expire, info, keys, many, moves, object, pubsub, server, settings, strings, transactions,
+    zsets,
+};
 use crate::db::hold::Mode;
 
 macro_rules! many {
@@ -20,8 +23,9 @@ many!(mget, MGET, 1, Shared, strings::mget_start, strings::mget_each, strings::m
 many!(del, DEL, 1, Exclusive, keys::none_start, keys::del_each, keys::count_finish);
 many!(touch, TOUCH, 1, Shared, keys::none_start, keys::touch_each, keys::count_finish);
 many!(exists, EXISTS, 1, Shared, keys::none_start, keys::exists_each, keys::count_finish);
+many!(watch, WATCH, 1, Shared, transactions::watch_start, transactions::watch_each, transactions::watch_finish);
 
-static CLIENT: [Command<Exec>; 14] = [
+static CLIENT: &[Command<Exec>] = &[
     spec::CLIENT_ID.run(Exec::new(connection::client_id)),
     spec::CLIENT_GETNAME.run(Exec::new(connection::client_getname)),
     spec::CLIENT_SETNAME.run(Exec::new(connection::client_setname)),
@@ -38,7 +42,7 @@ static CLIENT: [Command<Exec>; 14] = [
     spec::CLIENT_HELP.run(Exec::new(server::help)),
 ];
 
-static COMMAND: [Command<Exec>; 7] = [
+static COMMAND: &[Command<Exec>] = &[
     spec::COMMAND_COUNT.run(Exec::new(server::command_count)),
     spec::COMMAND_DOCS.run(Exec::new(server::command_docs)),
     spec::COMMAND_GETKEYS.run(Exec::new(server::command_getkeys)),
@@ -48,7 +52,7 @@ static COMMAND: [Command<Exec>; 7] = [
     spec::COMMAND_HELP.run(Exec::new(server::help)),
 ];
 
-static CONFIG: [Command<Exec>; 5] = [
+static CONFIG: &[Command<Exec>] = &[
     spec::CONFIG_GET.run(Exec::new(settings::get)),
     spec::CONFIG_SET.run(Exec::new(settings::set)),
     spec::CONFIG_RESETSTAT.run(Exec::new(settings::reset_stat)),
@@ -56,7 +60,16 @@ static CONFIG: [Command<Exec>; 5] = [
     spec::CONFIG_HELP.run(Exec::new(server::help)),
 ];
 
-static OBJECT: [Command<Exec>; 5] = [
+static PUBSUB: &[Command<Exec>] = &[
+    spec::PUBSUB_CHANNELS.run(Exec::new(pubsub::channels)),
+    spec::PUBSUB_NUMPAT.run(Exec::new(pubsub::numpat)),
+    spec::PUBSUB_NUMSUB.run(Exec::new(pubsub::numsub)),
+    spec::PUBSUB_SHARDCHANNELS.run(Exec::new(pubsub::shard_channels)),
+    spec::PUBSUB_SHARDNUMSUB.run(Exec::new(pubsub::shard_numsub)),
+    spec::PUBSUB_HELP.run(Exec::new(server::help)),
+];
+
+static OBJECT: &[Command<Exec>] = &[
     spec::OBJECT_ENCODING.run(Exec::new(object::encoding)),
     spec::OBJECT_FREQ.run(Exec::new(object::freq)),
     spec::OBJECT_IDLETIME.run(Exec::new(object::idletime)),
@@ -65,7 +78,7 @@ static OBJECT: [Command<Exec>; 5] = [
 ];
 
 /// All commands.
-pub static COMMANDS: [Command<Exec>; 108] = [
+pub static COMMANDS: &[Command<Exec>] = &[
     // The connection
     spec::PING.run(Exec::new(connection::ping)),
     spec::ECHO.run(Exec::new(connection::echo)),
@@ -74,7 +87,7 @@ pub static COMMANDS: [Command<Exec>; 108] = [
     spec::AUTH.run(Exec::new(connection::auth)),
     spec::SELECT.run(Exec::new(connection::select)),
     spec::RESET.run(Exec::new(control::reset)),
-    spec::CLIENT.container(Exec::new(server::unknown_subcommand), &CLIENT),
+    spec::CLIENT.container(Exec::new(server::unknown_subcommand), CLIENT),
     // Strings
     spec::GET.run(Exec::new(strings::get)),
     spec::SET.run(Exec::with_value(strings::set, 2)),
@@ -156,7 +169,7 @@ pub static COMMANDS: [Command<Exec>; 108] = [
     spec::SWAPDB.run(Exec::new(moves::swapdb)),
     spec::DUMP.run(Exec::new(dump::dump)),
     spec::RESTORE.run(Exec::with_value(dump::restore, 3)),
-    spec::OBJECT.container(Exec::new(server::unknown_subcommand), &OBJECT),
+    spec::OBJECT.container(Exec::new(server::unknown_subcommand), OBJECT),
     spec::EXPIRE.run(Exec::new(expire::expire)),
     spec::PEXPIRE.run(Exec::new(expire::pexpire)),
     spec::EXPIREAT.run(Exec::new(expire::expireat)),
@@ -173,10 +186,26 @@ pub static COMMANDS: [Command<Exec>; 108] = [
     spec::FLUSHDB.run(Exec::new(keys::flushdb)),
     spec::FLUSHALL.run(Exec::new(keys::flushall)),
     spec::FLUSH.run(Exec::new(keys::flushall)),
+    // Transactions
+    spec::MULTI.run(Exec::new(transactions::multi)),
+    spec::EXEC.run(Exec::new(transactions::exec)),
+    spec::DISCARD.run(Exec::new(transactions::discard)),
+    spec::WATCH.run(Exec::sliced(watch, &WATCH)),
+    spec::UNWATCH.run(Exec::new(transactions::unwatch)),
+    // Messages
+    spec::SUBSCRIBE.run(Exec::new(pubsub::subscribe)),
+    spec::UNSUBSCRIBE.run(Exec::new(pubsub::unsubscribe)),
+    spec::PSUBSCRIBE.run(Exec::new(pubsub::psubscribe)),
+    spec::PUNSUBSCRIBE.run(Exec::new(pubsub::punsubscribe)),
+    spec::SSUBSCRIBE.run(Exec::new(pubsub::ssubscribe)),
+    spec::SUNSUBSCRIBE.run(Exec::new(pubsub::sunsubscribe)),
+    spec::PUBLISH.run(Exec::new(pubsub::publish)),
+    spec::SPUBLISH.run(Exec::new(pubsub::spublish)),
+    spec::PUBSUB.container(Exec::new(server::unknown_subcommand), PUBSUB),
     // The server
     spec::INFO.run(Exec::new(info::info)),
-    spec::COMMAND.container(Exec::new(server::command), &COMMAND),
-    spec::CONFIG.container(Exec::new(server::unknown_subcommand), &CONFIG),
+    spec::COMMAND.container(Exec::new(server::command), COMMAND),
+    spec::CONFIG.container(Exec::new(server::unknown_subcommand), CONFIG),
     spec::TIME.run(Exec::new(server::time)),
     spec::DEBUG.run(Exec::new(server::debug)),
     spec::SHUTDOWN.run(Exec::new(server::shutdown)),

@@ -6,6 +6,7 @@
 use super::containers::Containers;
 use super::item::{self, Expiry};
 use super::view::{free_item, part_with};
+use super::watch::Watches;
 use super::wheel::{Due, Rearm};
 use super::{Database, ItemHash, Shard, item_at};
 use crate::table::{Slot, Table};
@@ -34,6 +35,9 @@ pub(super) fn prefix(hash: u64) -> u32 {
 impl Shard {
     /// Replaces a database by an empty one; the old one is emptied by `background`. Returns how many keys it had.
     pub(super) fn detach(&mut self, index: usize) -> usize {
+        if !self.watches.is_empty() {
+            self.touch_present(index);
+        }
         let mut fresh = Database::new(self.seed);
         fresh.table.succeed(&mut self.databases[index].table);
         let old = mem::replace(&mut self.databases[index], fresh);
@@ -126,16 +130,17 @@ impl Shard {
 
     /// Fires what is due of one database, and drops stale entries of its wheel when they are many.
     fn expire_some(&mut self, index: usize, now_ms: u64) -> bool {
-        let Shard { slab, databases, containers, stats, seed, .. } = &mut *self;
+        let Shard { slab, databases, containers, watches, stats, seed, .. } = &mut *self;
         let Database { table, wheel, expires } = &mut databases[index];
         let Some(wheel) = wheel else { return false };
-        let mut due = Expirer { table, containers, expires, expired: &mut stats.expired, now_ms, seed: *seed };
+        let (expired, seed) = (&mut stats.expired, *seed);
+        let mut due = Expirer { table, containers, watches, index, expires, expired, now_ms, seed };
         let more = wheel.advance(slab, now_ms, EXPIRE_UNIT, &mut due);
         if !wheel.is_purging() && !wheel.is_stale(*expires) {
             return more;
         }
         let purging = wheel.purge(slab, EXPIRE_UNIT, |slab, hash32, code, new_code| {
-            let Some(item) = armed_item(table, slab, *seed, hash32, code) else { return false };
+            let Some(item) = armed_item(table, slab, seed, hash32, code) else { return false };
             set_armed(slab, item, new_code);
             true
         });
@@ -245,6 +250,9 @@ fn set_armed(slab: &mut Slab, item: Armed, code: u16) {
 struct Expirer<'a> {
     table: &'a mut Table,
     containers: &'a mut Containers,
+    watches: &'a mut Watches,
+    /// The database.
+    index: usize,
     expires: &'a mut u64,
     expired: &'a mut u64,
     now_ms: u64,
@@ -271,5 +279,8 @@ impl Due for Expirer<'_> {
         part_with(self.table, slab, self.containers, item.hash, item.handle);
         *self.expires -= 1;
         *self.expired += 1;
+        if !self.watches.is_empty() {
+            self.watches.touch(self.index, item.hash);
+        }
     }
 }

@@ -140,7 +140,7 @@ impl<'a> Db<'a> {
         // SAFETY: `nowhere` lives as long as the locks, which are borrowed for `'a`; nobody else looks at it.
         let shard = unsafe { &mut *std::ptr::from_mut(&mut *locks.nowhere) };
         let tick = super::access::tick(now_ms);
-        Db { shard, locks: Some(locks), index, now_ms, tick, epoch: Db::NOT_LOCATED, untouching: false }
+        Db { shard, locks: Some(locks), index, now_ms, tick, epoch: Db::NOT_LOCATED, untouching: false, whole: false }
     }
 
     /// Are there other workers?
@@ -208,6 +208,9 @@ impl<'a> Db<'a> {
 
     /// Locks the shards of the keys of the next command. First has their memory fetched, so that little is waited for under the locks.
     pub fn lock_keys<'k>(&mut self, keys: impl Iterator<Item = &'k [u8]>) {
+        if self.whole {
+            return;
+        }
         let index = self.index;
         self.unlock();
         let Some(locks) = &mut self.locks else { return };
@@ -231,6 +234,9 @@ impl<'a> Db<'a> {
 
     /// Locks all shards: for a command whose keys nobody knows beforehand, or that changes all at one instant.
     pub fn lock_all(&mut self) {
+        if self.whole {
+            return;
+        }
         self.unlock();
         let Some(locks) = &mut self.locks else { return };
         let mut held = ShardSet::default();
@@ -256,6 +262,9 @@ impl<'a> Db<'a> {
 
     /// Locks nothing: a shard is locked when it is entered.
     pub fn lock_none(&mut self) {
+        if self.whole {
+            return;
+        }
         self.unlock();
         if let Some(locks) = &mut self.locks {
             locks.on_demand = true;
@@ -276,6 +285,28 @@ impl<'a> Db<'a> {
             self.shard = unsafe { &mut *std::ptr::from_mut(&mut *locks.nowhere) };
             locks.release_all();
         }
+    }
+
+    /// Has this worker the lock of a hash's shard?
+    pub(super) fn is_locked(&self, hash: u64) -> bool {
+        self.locks.as_ref().is_none_or(|locks| {
+            let index = locks.keyspace.index(hash);
+            index == locks.current || locks.many && locks.held.contains(index)
+        })
+    }
+
+    /// With `whole` what is locked now stays locked, whatever commands ask for, until it is taken back: they run one after the other as one
+    /// step to everybody. So nothing need be held, either (see `hold`), and whoever asks for names has them. Which names others hold is looked
+    /// at before.
+    pub fn set_whole(&mut self, whole: bool) {
+        self.whole = whole;
+    }
+
+    /// Do commands run as one step, which must not be left before its end?
+    #[inline(always)]
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.whole
     }
 
     /// Number of shards.
@@ -312,6 +343,9 @@ impl<'a> Db<'a> {
 impl Db<'_> {
     /// Becomes the holder of up to `names` names (none yet); false if there is another holder.
     pub fn hold_begin(&mut self, names: usize, mode: Mode) -> bool {
+        if self.whole {
+            return true;
+        }
         let Some(locks) = &mut self.locks else { return self.shard.holds.begin(names, mode) };
         let taken = locks.keyspace.holder.compare_exchange(0, mode as u8, Ordering::AcqRel, Ordering::Relaxed).is_ok();
         if taken {
@@ -322,6 +356,9 @@ impl Db<'_> {
 
     /// Holds a name from now on. The caller is the holder.
     pub fn hold(&mut self, hash: u64) {
+        if self.whole {
+            return;
+        }
         self.enter(hash);
         if let Some(locks) = &self.locks
             && self.shard.holds.is_idle()
@@ -341,6 +378,9 @@ impl Db<'_> {
 
     /// The holder has finished, or gives up.
     pub fn hold_end(&mut self) {
+        if self.whole {
+            return;
+        }
         self.each_shard(|shard| shard.holds.end());
         if let Some(locks) = &self.locks {
             locks.keyspace.holder.store(0, Ordering::Release);

@@ -22,6 +22,7 @@ mod tests;
 pub mod transfer;
 pub mod view;
 pub mod waiters;
+pub mod watch;
 pub mod wheel;
 
 use crate::table::{Entries, Site, Table};
@@ -200,6 +201,7 @@ pub struct Shard {
     pub stats: ShardStats,
     pub holds: hold::Holds,
     pub waiters: waiters::Waiters,
+    watches: watch::Watches,
     /// Lets any two keys count as those of different shards.
     #[cfg(test)]
     pub apart: bool,
@@ -232,6 +234,7 @@ impl Shard {
             stats: ShardStats::default(),
             holds: hold::Holds::default(),
             waiters: waiters::Waiters::default(),
+            watches: watch::Watches::default(),
             #[cfg(test)]
             apart: false,
         })

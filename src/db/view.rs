@@ -20,6 +20,8 @@ pub struct Db<'a> {
     pub(super) epoch: u64,
     /// What is done is no use of keys: their access clocks stay.
     pub(super) untouching: bool,
+    /// Nothing of other clients comes between what is done, see `Db::set_whole`.
+    pub(super) whole: bool,
     /// What is locked of a shared keyspace, see `locks`; `None` with one worker.
     pub(super) locks: Option<&'a mut Locks>,
 }
@@ -48,7 +50,7 @@ impl<'a> Db<'a> {
         assert!(index < shard.databases.len(), "SELECT checks the index");
         shard.databases_used = shard.databases_used.max(index + 1);
         let epoch = shard.databases[index].table.epoch();
-        Db { shard, index, now_ms, tick: access::tick(now_ms), epoch, untouching: false, locks: None }
+        Db { shard, index, now_ms, tick: access::tick(now_ms), epoch, untouching: false, whole: false, locks: None }
     }
 
     /// An epoch that no table has.
@@ -94,7 +96,13 @@ impl<'a> Db<'a> {
 
     /// Swaps two databases in every shard.
     pub fn swap_databases(&mut self, a: usize, b: usize) {
-        self.each_shard(|shard| shard.swap(a, b));
+        let now_ms = self.now_ms;
+        self.each_shard(|shard| {
+            if a != b && !shard.watches.is_empty() {
+                shard.touch_swapped(a, b, now_ms);
+            }
+            shard.swap(a, b);
+        });
     }
 
     /// A hint that `hash` will be looked up soon: brings its bucket. Only for keys of the command, whose shards are locked.
@@ -169,9 +177,10 @@ impl<'a> Db<'a> {
 
     #[cold]
     #[inline(never)]
-    fn expire(&mut self, hash: u64, found: Found) {
+    pub(super) fn expire(&mut self, hash: u64, found: Found) {
         self.shard.stats.expired += 1;
         self.remove_found(hash, found);
+        self.mark_changed(self.index, hash);
     }
 
     /// Takes an item out of the table and frees it.

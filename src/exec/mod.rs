@@ -1,6 +1,7 @@
 //! Runs requests: batches with their memory fetched ahead, the checks before a command, the effects after it, suspended commands.
 //! Reads of a command only its row. Knows nothing of bytes on the wire or of sockets.
 mod pipeline;
+mod transaction;
 
 pub use pipeline::{Batch, End, Request, Share, Waits, apply_effects};
 
@@ -16,7 +17,9 @@ use crate::cmd::spec::Commands;
 use crate::config::Config;
 use crate::db::{Access, Alone};
 use crate::proto::reply::Reply;
+use crate::pubsub::Exchange;
 use crate::table::Site;
+use std::sync::Arc;
 
 /// Everything that commands work on.
 pub struct Engine<A = Alone> {
@@ -29,6 +32,7 @@ pub struct Engine<A = Alone> {
     pub rng: Rng,
     pub asks: Asks,
     pub blocking: Blocking,
+    pub pubsub: Exchange,
     pub pause: Pause,
     pub facts: Facts,
     pub fleet: Fleet,
@@ -56,10 +60,11 @@ impl<A: Access> Engine<A> {
             config,
             stats: Stats::default(),
             clients: Clients::default(),
-            commands: Commands::new(&crate::cmd::table::COMMANDS),
+            commands: Commands::new(crate::cmd::table::COMMANDS),
             rng,
             asks: Asks::default(),
             blocking: Blocking::default(),
+            pubsub: Exchange::new(Arc::default(), 0, 1),
             pause: Pause::default(),
             facts: Facts { start_unix_ms: clock.unix_ms(), ..Facts::default() },
             fleet: Fleet::alone(),
@@ -82,6 +87,7 @@ impl<A: Access> Engine<A> {
             stats: &mut self.stats,
             asks: &mut self.asks,
             blocking: &mut self.blocking,
+            pubsub: &mut self.pubsub,
             pause: &mut self.pause,
             clock: &self.clock,
             fleet: &self.fleet,
@@ -95,6 +101,14 @@ impl<A: Access> Engine<A> {
         let done = task.step(&mut ctx, budget);
         apply_effects(&mut ctx);
         done
+    }
+
+    /// The client's connection has gone, and with it what it has queued and watches.
+    pub fn end_transaction(&mut self, me: u32) {
+        if self.clients.get(me).transaction.is_some() {
+            let mut nowhere = Out::new();
+            self.ctx_of(me, 0, false, &mut nowhere).end_transaction();
+        }
     }
 
     /// The borrows for commands of client `me` that write to `out`.
@@ -119,6 +133,7 @@ impl<A: Access> Engine<A> {
             stats: &mut self.stats,
             asks: &mut self.asks,
             blocking: &mut self.blocking,
+            pubsub: &mut self.pubsub,
             pause: &mut self.pause,
             facts: &self.facts,
             fleet: &self.fleet,

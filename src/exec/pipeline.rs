@@ -10,12 +10,14 @@
 //! requests were parsed (`Table::epoch`), and anew otherwise.
 
 use super::Engine;
+use super::transaction::{Executed, execute};
 use crate::base::out::Out;
 use crate::cmd::blocking::serve_ready;
 use crate::cmd::client::{Replies, gate};
-use crate::cmd::ctx::{Args, Ctx, Exec, Outcome, Task};
+use crate::cmd::ctx::{Args, Ctx, Exec, Failure, Outcome, Task};
 use crate::cmd::many::{OUT_HIGH_BYTES, SLICED_MIN_ARGS};
-use crate::cmd::spec::{Command, Flags, Located, Locking};
+use crate::cmd::spec::{Command, Flags, KeyFlags, Located, Locking};
+use crate::cmd::transactions::Value;
 use crate::db::{Access, Fetch, Key, Locate};
 use crate::proto::carry::Carry;
 use crate::proto::errors;
@@ -212,8 +214,10 @@ impl<A: Access> Engine<A> {
                     match look_twice(&mut ctx, row, argv, reasons) {
                         Verdict::Run => {}
                         Verdict::Refused => continue,
-                        Verdict::Wait(waits) => return End::Held(begun + i, waits),
-                        Verdict::Close => return End::Close,
+                        verdict => match instead(&mut ctx, row, argv, verdict, begun + i) {
+                            Some(end) => return end,
+                            None => continue,
+                        },
                     }
                 }
                 ctx.hash = request.hash;
@@ -331,24 +335,38 @@ impl<A: Access> Engine<A> {
         if args.is_empty() {
             return End::All;
         }
-        let database = self.clients.get(me).database as usize;
+        let client = self.clients.get(me);
+        let (database, queues) = (client.database as usize, client.gate & gate::MULTI != 0);
         let locator = self.keyspace.locator(database);
         let share = Share { requests: 0..1, epoch: locator.epoch() };
         let request = self.request(locator, self.commands.find(args[0]), &args, 0, 0);
-        let Some(blob) = blob else {
+        if blob.is_none() && !queues {
             return self.run_as::<true>(me, &mut Batch::new(&[request], &args), &share, out);
-        };
-        self.run_with_blob(me, request, &args, blob, out)
+        }
+        let ran = self.run_kept(me, request, &args, blob, out);
+        drop(args);
+        match ran {
+            Ok(end) => end,
+            Err(row) => {
+                let value = blob.map(|blob| {
+                    let len_bytes = self.keyspace.with_shard(request.hash, |shard| shard.slab().blob_len(blob));
+                    Value { hash: request.hash, blob, len_bytes }
+                });
+                let request = std::mem::take(carry);
+                if self.ctx(me, out).queue_kept(row, request, value) { End::All } else { End::Close }
+            }
+        }
     }
 
-    fn run_with_blob(
+    /// Runs a request that is kept, and has a value that was received in place or comes in MULTI. `Err`: the command is to be queued.
+    fn run_kept(
         &mut self,
         me: u32,
         request: Request,
         args: Args<'_>,
-        blob: dolmen_slab::BlobId,
+        blob: Option<dolmen_slab::BlobId>,
         out: &mut Out,
-    ) -> End {
+    ) -> Result<End, &'static Command<Exec>> {
         let mut gate = self.clients.get(me).gate;
         if self.pause.is_on() {
             gate |= PAUSE;
@@ -358,7 +376,7 @@ impl<A: Access> Engine<A> {
         }
         self.stats.commands += 1;
         let mut ctx = self.ctx(me, out);
-        ctx.blob = Some(blob);
+        ctx.blob = blob;
         ctx.hash = request.hash;
         ctx.site = request.site;
         let end = match request.row.filter(|row| row.takes(args.len())) {
@@ -379,11 +397,15 @@ impl<A: Access> Engine<A> {
                         if outcome == Outcome::Done { End::All } else { broken_off(&mut ctx, row, outcome, 0) }
                     }
                     Verdict::Refused => End::All,
-                    Verdict::Close => End::Close,
+                    Verdict::Queue => {
+                        ctx.blob = None;
+                        return Err(row);
+                    }
                     Verdict::Wait(waits) => {
                         ctx.blob = None;
-                        return End::Held(0, waits);
+                        return Ok(End::Held(0, waits));
                     }
+                    verdict => instead(&mut ctx, row, args, verdict, 0).unwrap_or(End::All),
                 }
             }
         };
@@ -392,7 +414,7 @@ impl<A: Access> Engine<A> {
             let key = ctx.first_key(b"");
             ctx.db.blob_drop(key, unused);
         }
-        end
+        Ok(end)
     }
 }
 
@@ -434,17 +456,49 @@ pub fn apply_effects(ctx: &mut Ctx<'_>) {
     }
 }
 
-/// Only what runs counts as processed.
-fn not_run(ctx: &mut Ctx<'_>) {
+/// Answers a request that does not run. Only what runs counts as processed.
+fn reject(ctx: &mut Ctx<'_>, row: Option<&'static Command<Exec>>, why: impl Into<Failure>) {
     ctx.stats.commands -= 1;
     ctx.stats.rejected_commands += 1;
+    if row.is_some_and(|row| row.flags.contains(Flags::RUNS_QUEUE)) {
+        ctx.end_transaction();
+        ctx.fail(errors::exec_refused(why.into().text()));
+    } else {
+        ctx.abort_transaction();
+        ctx.fail(why);
+    }
 }
 
 enum Verdict {
     Run,
     Refused,
+    /// It is to be queued until EXEC.
+    Queue,
+    /// It is EXEC: what was queued is to run.
+    Execute,
     Wait(Waits),
     Close,
+}
+
+/// Does what a verdict says in place of running the command. `None`: the request was answered.
+#[cold]
+#[inline(never)]
+fn instead(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, verdict: Verdict, i: usize) -> Option<End> {
+    match verdict {
+        Verdict::Run | Verdict::Refused => None,
+        Verdict::Queue => (!ctx.queue(row, args)).then_some(End::Close),
+        Verdict::Execute => match execute(ctx, row) {
+            Executed::Done => None,
+            Executed::Wait(waits) => Some(End::Held(i, waits)),
+            Executed::Suspended(task) => {
+                ctx.stats.suspended += 1;
+                Some(End::Suspended(i, task))
+            }
+            Executed::Close => Some(End::Close),
+        },
+        Verdict::Wait(waits) => Some(End::Held(i, waits)),
+        Verdict::Close => Some(End::Close),
+    }
 }
 
 #[cold]
@@ -454,12 +508,28 @@ fn look_twice(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, re
         return Verdict::Close;
     }
     if reasons & gate::UNAUTHENTICATED != 0 && !row.flags.contains(Flags::NO_AUTH) {
-        not_run(ctx);
-        ctx.fail(errors::NOAUTH);
+        reject(ctx, Some(row), errors::NOAUTH);
+        return Verdict::Refused;
+    }
+    let queues = reasons & gate::MULTI != 0;
+    if queues && row.flags.contains(Flags::NO_MULTI) {
+        reject(ctx, Some(row), errors::NOT_IN_MULTI);
+        return Verdict::Refused;
+    }
+    if reasons & gate::LISTENS != 0 && !row.flags.contains(Flags::SUBSCRIBED) {
+        reject(ctx, Some(row), errors::not_while_subscribed(row.name));
         return Verdict::Refused;
     }
     if reasons & PAUSE != 0 && ctx.pause.stops(row.flags) {
         return Verdict::Wait(Waits::Pause);
+    }
+    if queues && row.flags.contains(Flags::RUNS_QUEUE) {
+        return Verdict::Execute;
+    }
+    if queues && !row.flags.contains(Flags::NOT_QUEUED) {
+        // It counts when it runs.
+        ctx.stats.commands -= 1;
+        return Verdict::Queue;
     }
     if reasons & HOLDS != 0 && must_wait(ctx, row, args) {
         return Verdict::Wait(Waits::Name);
@@ -469,7 +539,7 @@ fn look_twice(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, re
 }
 
 /// Does a command name a key that a sliced command of another client holds?
-fn must_wait(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>) -> bool {
+pub(super) fn must_wait(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>) -> bool {
     let writes = row.flags.contains(Flags::WRITE);
     if row.locking == Locking::None || row.locking == Locking::All {
         let touches = writes || row.flags.contains(Flags::READONLY);
@@ -482,13 +552,14 @@ fn must_wait(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>) -> 
 }
 
 /// The keys that the arguments of a command name.
-fn keys_of<'k>(row: &'static Command<Exec>, args: Args<'k>) -> impl Iterator<Item = &'k [u8]> {
+pub(super) fn keys_of<'k>(row: &'static Command<Exec>, args: Args<'k>) -> impl Iterator<Item = &'k [u8]> {
     let positions = |spec: &crate::cmd::spec::KeySpec| match spec.locate(args) {
         Located::At { first, last, step } => (first..last + 1).step_by(step),
         // It names no key here, or is refused for its form.
         Located::Absent | Located::Invalid => (0..0).step_by(1),
     };
-    row.key_specs.iter().flat_map(positions).map(|at| args[at])
+    let keys = row.key_specs.iter().filter(|spec| !spec.flags.contains(KeyFlags::NOT_KEY));
+    keys.flat_map(positions).map(|at| args[at])
 }
 
 /// Locks the shards that a command needs as a whole.
@@ -513,12 +584,12 @@ fn lock_otherwise(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>
 #[cold]
 #[inline(never)]
 fn refuse(ctx: &mut Ctx<'_>, row: Option<&'static Command<Exec>>, args: Args<'_>) {
-    not_run(ctx);
-    match row {
+    let why = match row {
         None => match ctx.commands.find(args[0]) {
-            Some(container) => ctx.fail(errors::unknown_subcommand(container.name, args[1])),
-            None => ctx.fail(errors::unknown_command(args)),
+            Some(container) => errors::unknown_subcommand(container.name, args[1]),
+            None => errors::unknown_command(args),
         },
-        Some(row) => ctx.fail(errors::wrong_number_of_arguments(row.name)),
+        Some(row) => errors::wrong_number_of_arguments(row.name).into_bytes(),
     };
+    reject(ctx, row, why);
 }

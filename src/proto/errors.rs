@@ -106,12 +106,21 @@ pub const PROTECTED_MODE: &str = "DENIED Dolmen is running in protected mode bec
      password with '--requirepass <password>', or, if nobody unwanted can reach the server, start it with '--protected-mode no'";
 pub const LOADING: &str = "LOADING Redis is loading the dataset in memory";
 pub const EXECABORT: &str = "EXECABORT Transaction discarded because of previous errors.";
+pub const NOT_IN_MULTI: &str = "ERR Command not allowed inside a transaction";
 pub const EXEC_WITHOUT_MULTI: &str = "ERR EXEC without MULTI";
 pub const DISCARD_WITHOUT_MULTI: &str = "ERR DISCARD without MULTI";
 pub const NESTED_MULTI: &str = "ERR MULTI calls can not be nested";
 pub const WATCH_INSIDE_MULTI: &str = "ERR WATCH inside MULTI is not allowed";
 pub const TIMEOUT_NOT_A_FLOAT: &str = "ERR timeout is not a float or out of range";
 pub const TIMEOUT_NOT_AN_INTEGER: &str = "ERR timeout is not an integer or out of range";
+/// A client in RESP2 that has subscriptions may do little else.
+#[must_use]
+pub fn not_while_subscribed(command: &str) -> String {
+    format!(
+        "ERR Can't execute '{command}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are allowed in this context"
+    )
+}
+
 /// What a blocked client gets by CLIENT UNBLOCK with ERROR.
 pub const UNBLOCKED: &str = "UNBLOCKED client unblocked via CLIENT UNBLOCK";
 pub const TIMEOUT_OUT_OF_RANGE: &str = "ERR timeout is out of range";
@@ -150,6 +159,11 @@ pub fn unknown_command(args: &[&[u8]]) -> Vec<u8> {
         preview.extend_from_slice(b"' ");
     }
     [b"ERR unknown command '", head(name, PREVIEW_BYTES), b"', with args beginning with: ", &preview].concat()
+}
+
+/// EXEC that is itself refused, for the reason `why`.
+pub fn exec_refused(why: &[u8]) -> Vec<u8> {
+    [b"EXECABORT Transaction discarded because of: ", why.strip_prefix(b"ERR ").unwrap_or(why)].concat()
 }
 
 /// `container` in any case, `sub` as the client sent it.

@@ -11,6 +11,7 @@ use crate::config::Config;
 use crate::db::{Keyspace, Shared};
 use crate::exec::Engine;
 use crate::net::{Backend, Balance, Doorbell};
+use crate::pubsub::{Exchange, Registry};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -22,6 +23,7 @@ pub struct Place {
     mail: Receiver<Errand>,
     balance: Arc<Balance>,
     last_client_id: Arc<AtomicU64>,
+    registry: Arc<Registry>,
     seed: u64,
 }
 
@@ -42,6 +44,7 @@ pub fn places(
     // Clients may wait on any worker for names that have become free.
     keyspace.on_release(move || all.iter().for_each(Doorbell::ring));
     let last_client_id = Arc::<AtomicU64>::default();
+    let registry = Arc::<Registry>::default();
     let rings = bells.iter().cloned().map(|bell| move || bell.ring()).collect();
     let place = |(fleet, mail)| Place {
         keyspace: Arc::clone(&keyspace),
@@ -49,6 +52,7 @@ pub fn places(
         mail,
         balance: Arc::clone(balance),
         last_client_id: Arc::clone(&last_client_id),
+        registry: Arc::clone(&registry),
         seed: rng.next_u64(),
     };
     Ok(Fleet::crew(rings).into_iter().map(place).collect())
@@ -60,9 +64,10 @@ impl<B: Backend> Worker<B, Shared> {
     /// # Errors
     /// If address space cannot be reserved.
     pub fn at(place: Place, backend: B, config: Config, clock: Clock) -> io::Result<Worker<B, Shared>> {
-        let Place { keyspace, fleet, mail, balance, last_client_id, seed } = place;
+        let Place { keyspace, fleet, mail, balance, last_client_id, registry, seed } = place;
         let way = Shared::new(keyspace, fleet.me(), fleet.workers())?;
         let mut engine = Engine::over(way, config, clock, Rng::seeded(seed));
+        engine.pubsub = Exchange::new(registry, fleet.me(), fleet.workers());
         engine.fleet = fleet;
         engine.clients = Clients::counted_by(last_client_id);
         let mut state = State::new(engine);

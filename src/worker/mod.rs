@@ -7,6 +7,7 @@
 //! what was received together by then is run within `BATCH_MAX_NS` or left to the next turn, suspended commands and background work get slices.
 mod batch;
 pub mod crew;
+mod deliver;
 mod errands;
 mod rates;
 #[cfg(test)]
@@ -99,6 +100,7 @@ impl<B: Backend, A: Access> Worker<B, A> {
         self.backend.poll(&mut self.state, Some(timeout))?;
         self.state.wake();
         self.run_suspended();
+        self.deliver();
         self.state.publish();
         self.close_asked();
         if std::mem::take(&mut self.state.engine.asks.reconfigured) {

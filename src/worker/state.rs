@@ -7,6 +7,7 @@ use crate::base::sync::mailbox::Receiver;
 use crate::cmd::client::{Client, gate, mark};
 use crate::cmd::ctx::{Budget, Task};
 use crate::cmd::fleet::Errand;
+use crate::config::OutputLimit;
 use crate::db::{Access, Alone};
 use crate::exec::Engine;
 use crate::net::{Answers, Balance, ConnId, Flow, Handler, Input, Peer, Why};
@@ -80,7 +81,7 @@ pub struct State<A = Alone> {
     /// The same for those that wait for the end of a pause.
     paused: VecDeque<ConnId>,
     /// Sessions that were left with output in this turn, to be looked after when it was offered to the kernel.
-    owing: Vec<ConnId>,
+    pub(super) owing: Vec<ConnId>,
     /// Commands that go on though their clients have gone: half of them is not an option.
     orphans: VecDeque<Orphan>,
     pub to_close: Vec<ConnId>,
@@ -172,7 +173,9 @@ impl<A: Access> State<A> {
     /// How long the backend may wait for events.
     #[must_use]
     pub fn timeout(&self) -> Duration {
-        if self.background_due || !self.ready.is_empty() || !self.orphans.is_empty() || self.has_errands() {
+        let published = !self.engine.pubsub.outbox.is_empty() || self.engine.pubsub.has_outgoing();
+        if self.background_due || published || !self.ready.is_empty() || !self.orphans.is_empty() || self.has_errands()
+        {
             return Duration::ZERO;
         }
         let cron = Duration::from_nanos(self.cron_due_ns.saturating_sub(self.now_ns));
@@ -310,9 +313,15 @@ impl<A: Access> State<A> {
         }
     }
 
+    /// The limit of a client's output, by its class.
+    fn output_limit(engine: &Engine<A>, index: u32) -> OutputLimit {
+        let limits = &engine.config.client_output_buffer_limits;
+        if engine.clients.get(index).is(mark::LISTENS) { limits.pubsub } else { limits.normal }
+    }
+
     /// Is more output queued than the configuration allows?
     fn is_over_limit(engine: &Engine<A>, index: u32, out: &Out) -> bool {
-        let hard = engine.config.client_output_buffer_limits.normal.hard_bytes;
+        let hard = Self::output_limit(engine, index).hard_bytes;
         let over = hard > 0 && out.queued() as u64 > hard;
         if over {
             log::warn!("Client id={} closed for overcoming of output buffer limits.", engine.clients.get(index).id);
@@ -396,8 +405,10 @@ impl<A: Access> State<A> {
             stats.out_bytes_max.tick();
         }
         let timeout_ms = u64::from(self.engine.config.timeout_s) * 1000;
-        let limit = self.engine.config.client_output_buffer_limits.normal;
-        if timeout_ms == 0 && limit.soft_bytes == 0 {
+        let limits = &self.engine.config.client_output_buffer_limits;
+        let soft = limits.normal.soft_bytes > 0
+            || limits.pubsub.soft_bytes > 0 && !self.engine.pubsub.subscriptions.is_empty();
+        if timeout_ms == 0 && !soft {
             return;
         }
         // From 1, as 0 is never.
@@ -409,6 +420,7 @@ impl<A: Access> State<A> {
             self.cron_cursor = index + 1;
             let client = self.engine.clients.get(index);
             let idle_ms = now_ms.saturating_sub(client.last_input_unix_ms);
+            let limit = Self::output_limit(&self.engine, index);
             let over = limit.soft_bytes > 0 && u64::from(client.out_bytes) > limit.soft_bytes;
             if let Some(slot) = self.sessions.get(index) {
                 let conn = ConnId { index, generation: slot.generation };
@@ -422,6 +434,7 @@ impl<A: Access> State<A> {
             }
             if timeout_ms > 0
                 && idle_ms > timeout_ms
+                && !client.is(mark::LISTENS)
                 && let Some(slot) = self.sessions.get(index)
                 && !slot.session.is_suspended()
             {
@@ -534,12 +547,16 @@ impl<A: Access> Handler for State<A> {
             {
                 balance.dismiss();
             }
+            self.engine.end_transaction(conn.index);
             let client = self.engine.clients.get(conn.index);
             let database = client.database;
             self.engine.stats.clients_bytes -= u64::from(client.query_bytes) + u64::from(client.out_bytes);
             self.engine.stats.suspended_clients -= u64::from(client.suspended);
             self.engine.stats.paused_clients -= u64::from(client.is(mark::PAUSED));
             self.engine.blocking.remove(client.id);
+            if client.is(mark::LISTENS) {
+                self.engine.pubsub.leave(conn.index);
+            }
             self.engine.clients.remove(conn.index);
             if let Some(task) = slot.session.close(&mut self.engine, database as usize) {
                 let bytes = task.bytes() as u64;

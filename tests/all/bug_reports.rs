@@ -142,6 +142,18 @@ fn row_19_scan_while_keys_come_and_go() {
     assert_eq!(found.len(), 2000);
 }
 
+/// Row 39, df#8274: nothing of a transaction runs of which something could not be queued.
+#[test]
+fn row_39_what_was_refused_aborts_a_transaction() {
+    let server = Server::start();
+    let mut client = server.client();
+    client.expect("MULTI", "+OK");
+    client.expect("NOSUCH", "-ERR unknown command");
+    client.expect("SET leak 1", "+QUEUED");
+    client.expect("EXEC", "-EXECABORT");
+    client.expect("EXISTS leak", ":0");
+}
+
 /// Row 41, rd#11784, the part without subscriptions: after HELLO 3 ordinary commands work as before.
 #[test]
 fn row_41_ordinary_commands_in_resp3() {

@@ -6,6 +6,8 @@
 //!
 //! Two clocks are at work, so deadlines are far away or long past, and what depends on the time of day is compared with a tolerance.
 
+mod transactions;
+
 use std::fmt::Write as _;
 
 use crate::harness::{Client, Reply, Server, quoted, request, skip};

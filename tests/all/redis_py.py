@@ -146,6 +146,37 @@ def pipelines(r):
     assert isinstance(replies[1], redis.ResponseError) and replies[2] == b"text", replies
 
 
+def transactions(r):
+    # The default: what a pipeline holds is one transaction.
+    replies = r.pipeline().set("t", 1).incr("t").get("t").execute()
+    equal(replies, [True, 2, b"2"])
+    pipe = r.pipeline()
+    pipe.set("s", "text").incr("s").get("s")
+    replies = pipe.execute(raise_on_error=False)
+    assert isinstance(replies[1], redis.ResponseError) and replies[2] == b"text", replies
+    fails("unknown command", r.pipeline().set("t", 3).execute_command("NOSUCH").execute)
+    equal(r.get("t"), b"2")
+    # Watched keys: refused once, then done.
+    with r.pipeline() as pipe:
+        pipe.watch("t")
+        connect().set("t", 5)
+        pipe.multi()
+        pipe.set("t", 6)
+        try:
+            pipe.execute()
+            raise AssertionError("a change was not seen")
+        except redis.WatchError:
+            pass
+
+    def add_one(pipe):
+        value = int(pipe.get("t")) + 1
+        pipe.multi()
+        pipe.set("t", value)
+
+    equal(r.transaction(add_one, "t"), [True])
+    equal(r.get("t"), b"6")
+
+
 def threads():
     failures = []
 
@@ -166,7 +197,7 @@ def threads():
 
 def main():
     r = connect()
-    for part in connection, strings, keys, expiry, server, pipelines:
+    for part in connection, strings, keys, expiry, server, pipelines, transactions:
         part(r)
     threads()
     decoding = connect(decode_responses=True)

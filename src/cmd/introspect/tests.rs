@@ -10,7 +10,7 @@ use std::process::{Child, Command as Process, Stdio};
 use super::*;
 use crate::cmd::spec;
 
-static CLIENT: [Command<()>; 14] = [
+static CLIENT: &[Command<()>] = &[
     spec::CLIENT_KILL.run(()),
     spec::CLIENT_PAUSE.run(()),
     spec::CLIENT_UNPAUSE.run(()),
@@ -26,7 +26,7 @@ static CLIENT: [Command<()>; 14] = [
     spec::CLIENT_SETNAME.run(()),
     spec::CLIENT_HELP.run(()),
 ];
-static COMMAND: [Command<()>; 7] = [
+static COMMAND: &[Command<()>] = &[
     spec::COMMAND_COUNT.run(()),
     spec::COMMAND_DOCS.run(()),
     spec::COMMAND_GETKEYS.run(()),
@@ -35,14 +35,14 @@ static COMMAND: [Command<()>; 7] = [
     spec::COMMAND_LIST.run(()),
     spec::COMMAND_HELP.run(()),
 ];
-static OBJECT: [Command<()>; 5] = [
+static OBJECT: &[Command<()>] = &[
     spec::OBJECT_ENCODING.run(()),
     spec::OBJECT_FREQ.run(()),
     spec::OBJECT_IDLETIME.run(()),
     spec::OBJECT_REFCOUNT.run(()),
     spec::OBJECT_HELP.run(()),
 ];
-static CONFIG: [Command<()>; 5] = [
+static CONFIG: &[Command<()>] = &[
     spec::CONFIG_GET.run(()),
     spec::CONFIG_SET.run(()),
     spec::CONFIG_RESETSTAT.run(()),
@@ -50,10 +50,20 @@ static CONFIG: [Command<()>; 5] = [
     spec::CONFIG_HELP.run(()),
 ];
 
+static PUBSUB: &[Command<()>] = &[
+    spec::PUBSUB_CHANNELS.run(()),
+    spec::PUBSUB_NUMPAT.run(()),
+    spec::PUBSUB_NUMSUB.run(()),
+    spec::PUBSUB_SHARDCHANNELS.run(()),
+    spec::PUBSUB_SHARDNUMSUB.run(()),
+    spec::PUBSUB_HELP.run(()),
+];
+
 #[rustfmt::skip]
-static ROWS: [Command<()>; 76] = [
+static ROWS: &[Command<()>] = &[
+    spec::MULTI.run(()), spec::EXEC.run(()), spec::DISCARD.run(()), spec::WATCH.run(()), spec::UNWATCH.run(()),
     spec::PING.run(()), spec::ECHO.run(()), spec::QUIT.run(()), spec::HELLO.run(()), spec::AUTH.run(()),
-    spec::SELECT.run(()), spec::RESET.run(()), spec::CLIENT.container((), &CLIENT), spec::SET.run(()), spec::GET.run(()),
+    spec::SELECT.run(()), spec::RESET.run(()), spec::CLIENT.container((), CLIENT), spec::SET.run(()), spec::GET.run(()),
     spec::SETNX.run(()), spec::SETEX.run(()), spec::PSETEX.run(()), spec::GETSET.run(()), spec::GETDEL.run(()),
     spec::MSET.run(()), spec::MGET.run(()), spec::STRLEN.run(()), spec::APPEND.run(()), spec::INCR.run(()),
     spec::DECR.run(()), spec::INCRBY.run(()), spec::DECRBY.run(()),
@@ -65,15 +75,18 @@ static ROWS: [Command<()>; 76] = [
     spec::PEXPIRETIME.run(()), spec::PERSIST.run(()), spec::KEYS.run(()), spec::SCAN.run(()),
     spec::RANDOMKEY.run(()), spec::DBSIZE.run(()), spec::FLUSHDB.run(()), spec::FLUSHALL.run(()),
     spec::TOUCH.run(()), spec::RENAME.run(()), spec::RENAMENX.run(()), spec::MOVE.run(()), spec::COPY.run(()),
-    spec::SWAPDB.run(()), spec::DUMP.run(()), spec::RESTORE.run(()), spec::OBJECT.container((), &OBJECT),
-    spec::FLUSH.run(()), spec::INFO.run(()), spec::COMMAND.container((), &COMMAND),
-    spec::CONFIG.container((), &CONFIG), spec::TIME.run(()), spec::DEBUG.run(()), spec::SHUTDOWN.run(()),
+    spec::SWAPDB.run(()), spec::DUMP.run(()), spec::RESTORE.run(()), spec::OBJECT.container((), OBJECT),
+    spec::FLUSH.run(()), spec::INFO.run(()), spec::COMMAND.container((), COMMAND),
+    spec::CONFIG.container((), CONFIG), spec::TIME.run(()), spec::DEBUG.run(()), spec::SHUTDOWN.run(()),
     spec::SETBIT.run(()), spec::GETBIT.run(()), spec::BITCOUNT.run(()), spec::BITPOS.run(()), spec::BITOP.run(()),
     spec::BITFIELD.run(()), spec::BITFIELD_RO.run(()),
+    spec::SUBSCRIBE.run(()), spec::UNSUBSCRIBE.run(()), spec::PSUBSCRIBE.run(()), spec::PUNSUBSCRIBE.run(()),
+    spec::SSUBSCRIBE.run(()), spec::SUNSUBSCRIBE.run(()), spec::PUBLISH.run(()), spec::SPUBLISH.run(()),
+    spec::PUBSUB.container((), PUBSUB),
 ];
 
 fn commands() -> Commands<()> {
-    Commands::new(&ROWS)
+    Commands::new(ROWS)
 }
 
 /// Commands that Redis 7.0 does not have.

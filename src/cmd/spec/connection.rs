@@ -12,7 +12,7 @@ const OWN: Flags = Flags::of(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE]);
 pub const PING: Row = Row {
     name: "ping",
     arity: -1,
-    flags: Flags::FAST,
+    flags: Flags::of(&[Flags::FAST, Flags::SUBSCRIBED]),
     categories: Categories::CONNECTION,
     key_specs: &[],
     doc: &Doc {
@@ -35,7 +35,7 @@ pub const ECHO: Row = Row {
 pub const QUIT: Row = Row {
     name: "quit",
     arity: -1,
-    flags: Flags::of(&[HANDSHAKE, Flags::ENDS_BATCH]),
+    flags: Flags::of(&[HANDSHAKE, Flags::ENDS_BATCH, Flags::NOT_QUEUED, Flags::SUBSCRIBED]),
     categories: Categories::CONNECTION,
     key_specs: &[],
     doc: &Doc {
@@ -88,7 +88,7 @@ pub const AUTH: Row = Row {
 pub const SELECT: Row = Row {
     name: "select",
     arity: 2,
-    flags: Flags::of(&[Flags::LOADING, Flags::STALE, Flags::FAST, Flags::ENDS_BATCH]),
+    flags: Flags::of(&[Flags::LOADING, Flags::STALE, Flags::FAST, Flags::ENDS_BATCH, Flags::OTHER_DATABASE]),
     categories: Categories::CONNECTION,
     key_specs: &[],
     doc: &Doc {
@@ -359,7 +359,7 @@ pub const CLIENT_UNBLOCK: Row = Row {
 pub const RESET: Row = Row {
     name: "reset",
     arity: 1,
-    flags: Flags::of(&[HANDSHAKE, Flags::ENDS_BATCH]),
+    flags: Flags::of(&[HANDSHAKE, Flags::ENDS_BATCH, Flags::NOT_QUEUED, Flags::SUBSCRIBED]),
     categories: Categories::CONNECTION,
     key_specs: &[],
     doc: &Doc { summary: "Brings this connection back to the state in which it began", since: "6.2.0", ..CONNECTION },

@@ -6,9 +6,11 @@ pub enum Group {
     Bitmap,
     Connection,
     Generic,
+    Pubsub,
     Server,
     SortedSet,
     String,
+    Transactions,
 }
 
 impl Group {
@@ -17,9 +19,11 @@ impl Group {
             Group::Bitmap => "bitmap",
             Group::Connection => "connection",
             Group::Generic => "generic",
+            Group::Pubsub => "pubsub",
             Group::Server => "server",
             Group::SortedSet => "sorted-set",
             Group::String => "string",
+            Group::Transactions => "transactions",
         }
     }
 }

@@ -313,7 +313,7 @@ pub const RENAMENX: Row = Row {
 pub const MOVE: Row = Row {
     name: "move",
     arity: 3,
-    flags: FAST_WRITE,
+    flags: Flags::of(&[FAST_WRITE, Flags::OTHER_DATABASE]),
     categories: Categories::KEYSPACE,
     key_specs: &[KeySpec::one(KeyFlags::of(&[KeyFlags::RW, KeyFlags::ACCESS, KeyFlags::UPDATE]))],
     doc: &Doc {
@@ -326,7 +326,7 @@ pub const MOVE: Row = Row {
 pub const COPY: Row = Row {
     name: "copy",
     arity: -3,
-    flags: GROW,
+    flags: Flags::of(&[GROW, Flags::OTHER_DATABASE]),
     categories: Categories::KEYSPACE,
     key_specs: &[KeySpec::one(READ), second(OVERWRITE)],
     doc: &Doc {

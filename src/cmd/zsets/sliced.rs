@@ -109,7 +109,7 @@ impl Output {
 
 /// Runs work that is small: at once, without holding anything. The locks of its keys are held.
 pub(super) fn at_once(ctx: &mut Ctx<'_>, mut work: impl Work) -> Outcome {
-    let mut budget = Budget::unlimited(ctx.clock);
+    let mut budget = Budget::endless(ctx.clock);
     let done = loop {
         match work.go_on(ctx, &mut budget) {
             Ok(Some(output)) => break Ok(output),

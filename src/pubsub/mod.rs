@@ -1,0 +1,305 @@
+//! Publishing and subscribing: who listens to what, and how a message looks on the wire. State only: connections, commands and locks of the
+//! keyspace are unknown here.
+//!
+//! ```text
+//!  PUBLISH ─▶ Registry (shared by all workers): how many listen on which worker, and which patterns match
+//!               ├─▶ outbox of this worker ───────────▶ deliver: once a turn, for each channel its messages in one piece to each subscriber
+//!               └─▶ outgoing, one for each other worker ─ one errand a turn ─▶ its outbox
+//! ```
+//! A publisher's messages take one way to a worker, in order, so they arrive in order. Nobody waits for a subscriber: what a connection does
+//! not take is queued, up to its limit.
+
+mod patterns;
+mod registry;
+mod subscriptions;
+
+pub use registry::{Audience, Registry};
+pub use subscriptions::Subscriptions;
+
+use crate::base::int;
+use crate::base::out::Out;
+use dolmen_slab::BlobRef;
+use std::sync::Arc;
+
+/// What a client subscribes to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    Channel,
+    Pattern,
+    /// A channel of SSUBSCRIBE, which has names of its own.
+    Shard,
+}
+
+/// A longer message is not copied for each subscriber, but sent from where it lies.
+pub const SHARED_MIN_BYTES: usize = 16 << 10;
+
+/// A published message.
+#[derive(Debug)]
+pub struct Publication {
+    pub kind: Kind,
+    pub channel: Box<[u8]>,
+    /// Its text as a bulk string: of a long one the frame is made when it is written.
+    text: Text,
+    /// The patterns that match the channel.
+    pub patterns: Vec<Arc<[u8]>>,
+}
+
+#[derive(Debug)]
+enum Text {
+    /// With its frame.
+    Small(Box<[u8]>),
+    Large(BlobRef),
+}
+
+fn put_bulk(out: &mut Vec<u8>, bytes: &[u8]) {
+    out.push(b'$');
+    out.extend_from_slice(int::write_u64(&mut [0; int::MAX_DIGITS], bytes.len() as u64));
+    out.extend_from_slice(b"\r\n");
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(b"\r\n");
+}
+
+impl Publication {
+    #[must_use]
+    pub fn new(kind: Kind, channel: &[u8], text: &[u8], patterns: Vec<Arc<[u8]>>) -> Publication {
+        let mut bulk = Vec::with_capacity(text.len() + 16);
+        put_bulk(&mut bulk, text);
+        Publication { kind, channel: channel.into(), text: Text::Small(bulk.into()), patterns }
+    }
+
+    /// The same with a long text, which is sent from where it lies.
+    #[must_use]
+    pub fn of_blob(kind: Kind, channel: &[u8], text: BlobRef, patterns: Vec<Arc<[u8]>>) -> Publication {
+        Publication { kind, channel: channel.into(), text: Text::Large(text), patterns }
+    }
+
+    /// Memory in bytes, what is sent from elsewhere included.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let text = match &self.text {
+            Text::Small(bulk) => bulk.len(),
+            Text::Large(blob) => blob.len(),
+        };
+        size_of::<Publication>() + self.channel.len() + text + self.patterns.len() * size_of::<Arc<[u8]>>()
+    }
+
+    /// Appends what subscribers of the channel (`None`), or of a pattern that matches, read: all of it but its first byte, which tells RESP2
+    /// from RESP3. False: the text is long, and belongs behind it.
+    fn put(&self, pattern: Option<&[u8]>, first: u8, into: &mut Vec<u8>) -> bool {
+        into.push(first);
+        into.extend_from_slice(match (pattern, self.kind) {
+            (Some(_), _) => b"4\r\n$8\r\npmessage\r\n".as_slice(),
+            (None, Kind::Shard) => b"3\r\n$8\r\nsmessage\r\n",
+            (None, _) => b"3\r\n$7\r\nmessage\r\n",
+        });
+        if let Some(pattern) = pattern {
+            put_bulk(into, pattern);
+        }
+        put_bulk(into, &self.channel);
+        match &self.text {
+            Text::Small(bulk) => {
+                into.extend_from_slice(bulk);
+                true
+            }
+            Text::Large(_) => false,
+        }
+    }
+}
+
+/// Messages of one channel, or of one pattern, encoded once for all who get them.
+#[derive(Default)]
+pub struct Frames {
+    v2: Vec<u8>,
+    v3: Vec<u8>,
+    /// Long texts, each with where it stands in both.
+    large: Vec<(usize, usize, BlobRef)>,
+}
+
+impl Frames {
+    pub fn clear(&mut self) {
+        self.v2.clear();
+        self.v3.clear();
+        self.large.clear();
+    }
+
+    pub fn add(&mut self, publication: &Publication, pattern: Option<&[u8]>) {
+        publication.put(pattern, b'*', &mut self.v2);
+        if !publication.put(pattern, b'>', &mut self.v3)
+            && let Text::Large(blob) = &publication.text
+        {
+            self.large.push((self.v2.len(), self.v3.len(), blob.clone()));
+        }
+    }
+
+    /// Writes all of them to the output of a subscriber.
+    #[inline]
+    pub fn write(&self, resp3: bool, out: &mut Out) {
+        let bytes = if resp3 { &self.v3 } else { &self.v2 };
+        let mut from = 0;
+        for (at_v2, at_v3, blob) in &self.large {
+            let at = if resp3 { *at_v3 } else { *at_v2 };
+            out.extend(&bytes[from..at]);
+            out.bulk_shared(blob.clone());
+            from = at;
+        }
+        out.extend(&bytes[from..]);
+    }
+}
+
+/// A worker's part: its subscribers, and messages on their way.
+pub struct Exchange {
+    pub registry: Arc<Registry>,
+    pub subscriptions: Subscriptions,
+    /// To be delivered here.
+    pub outbox: Vec<Arc<Publication>>,
+    /// To be handed to the other workers, by their number.
+    outgoing: Vec<Outgoing>,
+    me: usize,
+}
+
+#[derive(Default)]
+struct Outgoing {
+    publications: Vec<Arc<Publication>>,
+    bytes: usize,
+}
+
+/// What waits for another worker at most, before publishers wait.
+const OUTGOING_MAX_BYTES: usize = 8 << 20;
+
+impl Exchange {
+    /// That of worker `me` of `workers`.
+    #[must_use]
+    pub fn new(registry: Arc<Registry>, me: usize, workers: usize) -> Exchange {
+        let outgoing = (0..workers).map(|_| Outgoing::default()).collect();
+        Exchange { registry, subscriptions: Subscriptions::default(), outbox: Vec::new(), outgoing, me }
+    }
+
+    /// Must a publisher wait until another worker has taken some?
+    #[inline]
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        self.outgoing.iter().any(|outgoing| outgoing.bytes > OUTGOING_MAX_BYTES)
+    }
+
+    /// Sends a message on its way to the workers whose clients get it.
+    pub fn post(&mut self, publication: Publication, audience: &Audience) {
+        let publication = Arc::new(publication);
+        for worker in audience.workers() {
+            if worker == self.me {
+                self.outbox.push(Arc::clone(&publication));
+            } else if let Some(outgoing) = self.outgoing.get_mut(worker) {
+                outgoing.bytes += publication.bytes();
+                outgoing.publications.push(Arc::clone(&publication));
+            }
+        }
+    }
+
+    /// What is to be handed to other workers: `hand` takes it, or gives it back if there is no room now.
+    pub fn hand_over(
+        &mut self,
+        mut hand: impl FnMut(usize, Vec<Arc<Publication>>) -> Result<(), Vec<Arc<Publication>>>,
+    ) {
+        for (worker, outgoing) in self.outgoing.iter_mut().enumerate() {
+            if outgoing.publications.is_empty() {
+                continue;
+            }
+            match hand(worker, std::mem::take(&mut outgoing.publications)) {
+                Ok(()) => outgoing.bytes = 0,
+                Err(back) => outgoing.publications = back,
+            }
+        }
+    }
+
+    /// Is there something to hand over?
+    #[inline]
+    #[must_use]
+    pub fn has_outgoing(&self) -> bool {
+        self.outgoing.iter().any(|outgoing| !outgoing.publications.is_empty())
+    }
+
+    /// A client subscribes. False: it had.
+    pub fn subscribe(&mut self, client: u32, kind: Kind, name: &[u8]) -> bool {
+        let new = self.subscriptions.add(client, kind, name);
+        if new {
+            self.registry.add(self.me, kind, name);
+        }
+        new
+    }
+
+    /// A client subscribes no more. False: it did not.
+    pub fn unsubscribe(&mut self, client: u32, kind: Kind, name: &[u8]) -> bool {
+        let was = self.subscriptions.remove(client, kind, name);
+        if was {
+            self.registry.remove(self.me, kind, name);
+        }
+        was
+    }
+
+    /// A client has gone, or is reset.
+    pub fn leave(&mut self, client: u32) {
+        let (registry, me) = (&self.registry, self.me);
+        self.subscriptions.remove_client(client, |kind, name| registry.remove(me, kind, name));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(frames: &Frames, resp3: bool) -> Vec<u8> {
+        let mut out = Out::new();
+        frames.write(resp3, &mut out);
+        let mut slices = Vec::new();
+        out.slices(&mut slices, usize::MAX);
+        slices.iter().flat_map(|slice| slice.iter().copied()).collect()
+    }
+
+    #[test]
+    fn frames_of_both_protocols() {
+        let mut slab = dolmen_slab::Slab::new(dolmen_slab::Config::default()).expect("address space");
+        let long = vec![b'z'; 20_000];
+        let blob = slab.blob_new(long.len()).expect("memory");
+        slab.blob_append(blob, &long).expect("memory");
+        let mut frames = Frames::default();
+        frames.add(&Publication::new(Kind::Channel, b"ch", b"hello", Vec::new()), None);
+        frames.add(&Publication::of_blob(Kind::Channel, b"ch", slab.blob_ref(blob), Vec::new()), None);
+        frames.add(&Publication::new(Kind::Channel, b"ch", b"", Vec::new()), Some(b"c*"));
+        frames.add(&Publication::new(Kind::Shard, b"s", b"x", Vec::new()), None);
+        let expected = |first: char| {
+            let long = String::from_utf8_lossy(&long);
+            format!(
+                "{first}3\r\n$7\r\nmessage\r\n$2\r\nch\r\n$5\r\nhello\r\n{first}3\r\n$7\r\nmessage\r\n$2\r\nch\r\n$20000\r\n{long}\r\n\
+                 {first}4\r\n$8\r\npmessage\r\n$2\r\nc*\r\n$2\r\nch\r\n$0\r\n\r\n{first}3\r\n$8\r\nsmessage\r\n$1\r\ns\r\n$1\r\nx\r\n"
+            )
+        };
+        assert_eq!(String::from_utf8_lossy(&written(&frames, false)), expected('*'));
+        assert_eq!(String::from_utf8_lossy(&written(&frames, true)), expected('>'));
+    }
+
+    #[test]
+    fn what_finds_no_room_is_kept_in_order() {
+        let registry = Arc::new(Registry::default());
+        let mut here = Exchange::new(Arc::clone(&registry), 0, 2);
+        let mut there = Exchange::new(registry, 1, 2);
+        assert!(there.subscribe(9, Kind::Channel, b"a") && !there.subscribe(9, Kind::Channel, b"a"));
+        for text in [b"1", b"2"] {
+            let audience = here.registry.audience(Kind::Channel, b"a");
+            assert_eq!(audience.count(), 1);
+            here.post(Publication::new(Kind::Channel, b"a", text, Vec::new()), &audience);
+        }
+        assert!(here.outbox.is_empty() && here.has_outgoing());
+        here.hand_over(|_, back| Err(back));
+        let mut taken = Vec::new();
+        here.hand_over(|worker, publications| {
+            assert_eq!(worker, 1);
+            taken = publications;
+            Ok(())
+        });
+        assert!(!here.has_outgoing());
+        let texts: Vec<_> = taken.iter().map(|p| format!("{:?}", p.text)).collect();
+        assert_eq!(texts.len(), 2);
+        assert!(texts[0] < texts[1], "in order: {texts:?}");
+        there.leave(9);
+        assert_eq!(here.registry.audience(Kind::Channel, b"a").count(), 0);
+    }
+}
