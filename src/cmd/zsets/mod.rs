@@ -20,10 +20,12 @@ pub use range::{
 pub use remove::{take, zmpop, zpopmax, zpopmin, zremrangebylex, zremrangebyrank, zremrangebyscore};
 
 use super::ctx::Failure;
+use super::stream::Plan;
 use crate::base::entry::{Entries, Entry};
 use crate::base::float;
 use crate::proto::errors;
 use crate::proto::reply::Reply;
+use crate::types::Span;
 use crate::types::zset::{Bound, Name, score};
 use dolmen_slab::Slab;
 
@@ -79,6 +81,16 @@ fn score_each(reply: &mut Reply<'_>, entries: &mut Entries<'_>) {
     }
 }
 
+/// Replies with these elements.
+fn plan(span: Span, count: usize, with_scores: bool) -> Plan {
+    if with_scores {
+        Plan { span, count, head: scores_head, each: score_each }
+    } else {
+        Plan { span, count, head: members_head, each: member_each }
+    }
+}
+
+/// Before a member and its score.
 fn pair_head(reply: &mut Reply<'_>) {
     if reply.is_v3() {
         reply.array(2);

@@ -394,8 +394,9 @@ impl Work for Job {
     }
 
     fn abandon(&mut self, db: &mut Db<'_>) {
+        let body = std::mem::take(&mut self.body);
         let key = db.key(self.home());
-        db.drop_body(key, std::mem::take(&mut self.body));
+        db.drop_body(key, body);
     }
 }
 

@@ -1,10 +1,7 @@
 //! Walks and chance: ZSCAN ZRANDMEMBER.
 
 use super::sliced::{Output, Work, at_once, in_slices};
-use super::{
-    AT_ONCE, PIECE, member_each, members_head, pair_head, put_entry, put_name, score_each,
-    scores_head,
-};
+use super::{AT_ONCE, PIECE, members_head, pair_head, plan, put_entry, put_name, scores_head};
 use crate::base::entry::Entries;
 use crate::base::float;
 use crate::base::glob::glob_matches;
@@ -13,7 +10,7 @@ use crate::cmd::ctx::{Args, Budget, Ctx, FIRST_SLICE, Failure, Outcome, Task};
 use crate::cmd::keys::parse_cursor;
 use crate::cmd::many::OUT_HIGH_BYTES;
 use crate::cmd::options::parse_int;
-use crate::cmd::stream::{self, Plan};
+use crate::cmd::stream;
 use crate::db::hold::Mode;
 use crate::proto::errors;
 use crate::types::zset::{Pair, Zset, score};
@@ -180,9 +177,7 @@ fn random_members(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<Outcome, Failure>
         return Ok(if done { Outcome::Done } else { ctx.suspend(Box::new(repeats)) });
     }
     if wanted >= len {
-        let (head, each): (fn(&mut _, _), fn(&mut _, &mut _)) =
-            if with_scores { (scores_head, score_each) } else { (members_head, member_each) };
-        let plan = Plan { span: Span::default(), count: len, head, each };
+        let plan = plan(Span::default(), len, with_scores);
         return Ok(stream::elements::<Zset>(ctx, key, plan)?.unwrap_or(Outcome::Done));
     }
     let work = Sample { name: args[1].to_vec(), wanted, with_scores, len: 0, ranks: HashSet::new(), run: Vec::new() };

@@ -1,16 +1,14 @@
 //! Ranges of members, by rank, score or name: ZRANGE and its older forms, ZRANGESTORE.
 
 use super::sliced::{Output, Work, at_once, in_slices};
-use super::{
-    AT_ONCE, Ends, PIECE, member_each, members_head, pair_head, parse_lex_ends, parse_score_ends, put_name, ranks,
-    score_each, scores_head,
-};
+use super::{AT_ONCE, Ends, PIECE, pair_head, parse_lex_ends, parse_score_ends, plan, put_name, ranks};
 use crate::cmd::ctx::{Args, Budget, Ctx, Failure, Outcome};
 use crate::cmd::event::Event;
 use crate::cmd::options::parse_int;
-use crate::cmd::stream::{self, Plan};
+use crate::cmd::stream;
 use crate::db::hold::Mode;
-use crate::db::{Db, DbError, Deadline};
+use crate::db::view::Deadline;
+use crate::db::{Db, DbError};
 use crate::proto::errors;
 use crate::types::zset::Zset;
 use crate::types::{Body, Look, Span};
@@ -122,11 +120,7 @@ fn write(ctx: &mut Ctx<'_>, name: &[u8], parsed: &Parsed<'_>) -> Result<Outcome,
         return Ok(Outcome::Done);
     };
     let (span, count) = parsed.range.of(look, parsed.reverse);
-    let plan = if parsed.with_scores {
-        Plan { span, count, head: scores_head, each: score_each }
-    } else {
-        Plan { span, count, head: members_head, each: member_each }
-    };
+    let plan = plan(span, count, parsed.with_scores);
     if count > AT_ONCE {
         return Ok(stream::elements::<Zset>(ctx, key, plan)?.unwrap_or(Outcome::Done));
     }
@@ -225,12 +219,11 @@ impl Work for Store {
         let (to, from) = (ctx.key(args[1]), ctx.key(args[2]));
         let mut run = Vec::new();
         loop {
-            let look = ctx.db.look::<Zset>(from)?;
-            if self.begun.is_some() && look.is_none() {
-                // It has expired meanwhile: anew, without it.
+            let Some(look) = ctx.db.look::<Zset>(from)? else {
+                // Should it have expired meanwhile, nothing of it is stored.
                 ctx.db.drop_body(to, std::mem::take(&mut self.body));
-            }
-            let Some(look) = look else { break };
+                break;
+            };
             let (span, count, copied) = match self.begun {
                 Some(begun) => begun,
                 None => {
