@@ -7,6 +7,7 @@
 //! Two clocks are at work, so deadlines are far away or long past, and what depends on the time of day is compared with a tolerance.
 
 mod transactions;
+mod zsets;
 
 use std::fmt::Write as _;
 
@@ -365,6 +366,9 @@ impl Author {
     }
 
     fn step(&mut self) -> Step {
+        if self.chance(4) {
+            return self.zset_step();
+        }
         let names = [
             "SET",
             "SET",
@@ -703,6 +707,7 @@ impl Author {
                 program.extend(["GET", "PEXPIRETIME", "STRLEN", "DUMP"].map(|name| Step::new(&[name.as_bytes(), key])));
                 program.push(Step::new(&[b"OBJECT", &b"ENCODING"[..], key]));
             }
+            program.extend(zsets::last_looks());
         }
         program
     }
@@ -796,6 +801,7 @@ const TTL_MAX_MS: i64 = DEADLINE_MAX_MS - 4_000_000_000_000;
 /// - what depends on the clock (TTL, PTTL, deadlines relative to now) by some seconds;
 /// - deadlines after the year 10889, which Dolmen keeps as that year: an item has 48 bits for the milliseconds;
 /// - the order of KEYS, SCAN and CONFIG GET, and which key RANDOMKEY draws;
+/// - how many digits of a score are written, and which members of a sorted set are drawn at random;
 /// - what HELLO tells of the server itself;
 /// - DUMP of long strings, which Redis packs and Dolmen does not;
 /// - OBJECT REFCOUNT: Redis shares small numbers between keys; and OBJECT IDLETIME by some seconds;
@@ -835,6 +841,7 @@ fn same(step: &Step, ours: &Reply, oracle: &Reply) -> bool {
             };
             told(ours) == told(oracle)
         }
+        (name, _, _) if name.starts_with('z') || name.starts_with("bz") => zsets::same(step, ours, oracle),
         ("info", _, _) => keyspace(ours) == keyspace(oracle),
         _ => false,
     }

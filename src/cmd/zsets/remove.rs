@@ -157,7 +157,7 @@ impl Removal {
 
 /// How popped elements are written.
 #[derive(Clone, Copy)]
-enum Style {
+pub(super) enum Style {
     /// One behind the other.
     Flat,
     /// Pairs.
@@ -226,7 +226,7 @@ pub fn take(ctx: &mut Ctx<'_>, key: Key<'_>, from: End, count: usize) -> Result<
 }
 
 /// Pops from a key that is there.
-fn pop_and_reply(ctx: &mut Ctx<'_>, name: &[u8], from: End, count: usize, style: Style) -> Outcome {
+pub(super) fn pop_and_reply(ctx: &mut Ctx<'_>, name: &[u8], from: End, count: usize, style: Style) -> Outcome {
     let key = ctx.key(name);
     let len = match ctx.db.look::<Zset>(key) {
         Ok(look) => look.map_or(0, |look| look.len()),
@@ -296,9 +296,9 @@ pub fn zpopmax(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
 fn pop_command(ctx: &mut Ctx<'_>, args: Args<'_>, from: End) -> Outcome {
     let count = match args[2..] {
         [] => None,
-        [count] => match parse_int(count).and_then(|n| usize::try_from(n).map_err(|_| errors::NOT_POSITIVE.into())) {
-            Ok(count) => Some(count),
-            Err(failure) => return ctx.fail(failure),
+        [count] => match int::parse_i64(count).and_then(|n| usize::try_from(n).ok()) {
+            Some(count) => Some(count),
+            None => return ctx.fail(errors::NOT_POSITIVE),
         },
         _ => return ctx.fail(errors::SYNTAX),
     };

@@ -133,7 +133,10 @@ pub(super) fn at_once(ctx: &mut Ctx<'_>, mut work: impl Work) -> Outcome {
 /// Runs work in slices, with these names held.
 pub(super) fn in_slices(ctx: &mut Ctx<'_>, names: Vec<Vec<u8>>, mode: Mode, work: impl Work + 'static) -> Outcome {
     let mut sliced = Sliced { names, mode, work, holding: false, output: None };
-    if sliced.step(ctx, &mut Budget::new(ctx.clock, FIRST_SLICE)) {
+    if ctx.db.is_shared() {
+        // Here the shards of the keys are locked: the names can be taken, but given back only by a step, which locks one shard after the other.
+        sliced.hold(&mut ctx.db);
+    } else if sliced.step(ctx, &mut Budget::new(ctx.clock, FIRST_SLICE)) {
         return Outcome::Done;
     }
     ctx.suspend(Box::new(sliced))
