@@ -345,6 +345,15 @@ impl Db<'_> {
         }
     }
 
+    /// The container that a view is of, as it is now, whatever became of its key; `None` if it was a packed one. As long as the name of its key is
+    /// held against writers it is what the view shows.
+    pub fn viewed<B: Stored>(&mut self, viewed: &Viewed<B>) -> Option<Look<'_, B>> {
+        self.enter(viewed.hash);
+        let Source::Big(id, _) = viewed.source else { return None };
+        let Shard { slab, containers, .. } = &*self.shard;
+        Some(Look { form: Form::Big(containers.get(id)), slab })
+    }
+
     /// Ends a view. What it kept is freed in the background.
     pub fn close_view<B: Stored>(&mut self, viewed: Viewed<B>) {
         self.enter(viewed.hash);

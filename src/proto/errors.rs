@@ -5,10 +5,21 @@ pub const WRONGTYPE: &str = "WRONGTYPE Operation against a key holding the wrong
 pub const NO_SUCH_KEY: &str = "ERR no such key";
 pub const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 pub const OUT_OF_RANGE: &str = "ERR value is out of range";
+/// A number of C's `long`, but for the least, which has no opposite.
+pub const WITHIN_LONG: &str =
+    "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
 pub const NOT_POSITIVE: &str = "ERR value is out of range, must be positive";
 pub const NOT_A_FLOAT: &str = "ERR value is not a valid float";
 pub const NAN_OR_INFINITY: &str = "ERR increment would produce NaN or Infinity";
 pub const OVERFLOW: &str = "ERR increment or decrement would overflow";
+/// HRANDFIELD of a count beyond what C's `long` can negate.
+pub const NOT_A_COUNT: &str =
+    "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
+/// HINCRBYFLOAT by such.
+pub const VALUE_NAN_OR_INFINITY: &str = "ERR value is NaN or Infinity";
+/// HINCRBY and HINCRBYFLOAT of a field that is none.
+pub const HASH_NOT_AN_INTEGER: &str = "ERR hash value is not an integer";
+pub const HASH_NOT_A_FLOAT: &str = "ERR hash value is not a float";
 /// DECRBY of the least 64-bit number.
 pub const DECREMENT_OVERFLOW: &str = "ERR decrement would overflow";
 pub const OFFSET_OUT_OF_RANGE: &str = "ERR offset is out of range";
@@ -38,6 +49,10 @@ pub const DELEX_CONDITION: &str = "ERR Invalid condition. Use IFEQ, IFNE, IFDEQ,
 /// MSETEX.
 pub const NUMKEYS: &str = "ERR invalid numkeys value";
 pub const NUMKEYS_PAIRS: &str = "ERR wrong number of key-value pairs";
+/// SINTERCARD and other commands that are told how many keys they get.
+pub const NUMKEYS_POSITIVE: &str = "ERR numkeys should be greater than 0";
+pub const NUMKEYS_TOO_MANY: &str = "ERR Number of keys can't be greater than number of args";
+pub const LIMIT_NEGATIVE: &str = "ERR LIMIT can't be negative";
 pub const LCS_TYPE: &str = "ERR The specified keys must contain string values";
 pub const LCS_LEN_AND_IDX: &str = "ERR If you want both the length and indexes, please just use IDX.";
 pub const LCS_TOO_LONG: &str = "ERR String too long for LCS";

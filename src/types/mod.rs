@@ -12,7 +12,10 @@
 //! ```
 
 pub mod bitmap;
+pub mod hash;
+pub mod list;
 pub mod packed;
+pub mod set;
 pub mod zset;
 
 use dolmen_slab::{AllocError, Slab};

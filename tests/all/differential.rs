@@ -6,6 +6,7 @@
 //!
 //! Two clocks are at work, so deadlines are far away or long past, and what depends on the time of day is compared with a tolerance.
 
+mod hashes;
 mod transactions;
 mod zsets;
 
@@ -366,8 +367,10 @@ impl Author {
     }
 
     fn step(&mut self) -> Step {
-        if self.chance(4) {
-            return self.zset_step();
+        match self.random.below(8) {
+            0 => return self.hash_step(),
+            1 | 2 => return self.zset_step(),
+            _ => {}
         }
         let names = [
             "SET",
@@ -707,6 +710,7 @@ impl Author {
                 program.extend(["GET", "PEXPIRETIME", "STRLEN", "DUMP"].map(|name| Step::new(&[name.as_bytes(), key])));
                 program.push(Step::new(&[b"OBJECT", &b"ENCODING"[..], key]));
             }
+            program.extend(hashes::KEYS.map(|key| Step::new(&[b"HGETALL", key])));
             program.extend(zsets::last_looks());
         }
         program
@@ -841,6 +845,7 @@ fn same(step: &Step, ours: &Reply, oracle: &Reply) -> bool {
             };
             told(ours) == told(oracle)
         }
+        (name, _, _) if name.starts_with('h') && hashes::same(step, ours, oracle) => true,
         (name, _, _) if name.starts_with('z') || name.starts_with("bz") => zsets::same(step, ours, oracle),
         ("info", _, _) => keyspace(ours) == keyspace(oracle),
         _ => false,

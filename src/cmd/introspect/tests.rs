@@ -91,6 +91,13 @@ static ROWS: &[Command<()>] = &[
     spec::SUBSCRIBE.run(()), spec::UNSUBSCRIBE.run(()), spec::PSUBSCRIBE.run(()), spec::PUNSUBSCRIBE.run(()),
     spec::SSUBSCRIBE.run(()), spec::SUNSUBSCRIBE.run(()), spec::PUBLISH.run(()), spec::SPUBLISH.run(()),
     spec::PUBSUB.container((), PUBSUB),
+    spec::HSET.run(()), spec::HMSET.run(()), spec::HSETNX.run(()), spec::HGET.run(()), spec::HMGET.run(()), spec::HGETALL.run(()),
+    spec::HKEYS.run(()), spec::HVALS.run(()), spec::HDEL.run(()), spec::HEXISTS.run(()), spec::HLEN.run(()), spec::HSTRLEN.run(()),
+    spec::HINCRBY.run(()), spec::HINCRBYFLOAT.run(()), spec::HRANDFIELD.run(()), spec::HSCAN.run(()),
+    spec::SADD.run(()), spec::SREM.run(()), spec::SCARD.run(()), spec::SISMEMBER.run(()), spec::SMISMEMBER.run(()),
+    spec::SMEMBERS.run(()), spec::SMOVE.run(()), spec::SPOP.run(()), spec::SRANDMEMBER.run(()), spec::SSCAN.run(()),
+    spec::SINTER.run(()), spec::SINTERSTORE.run(()), spec::SINTERCARD.run(()), spec::SUNION.run(()),
+    spec::SUNIONSTORE.run(()), spec::SDIFF.run(()), spec::SDIFFSTORE.run(()),
 ];
 
 fn commands() -> Commands<()> {
@@ -321,10 +328,10 @@ fn comparable(tree: &mut Tree) {
                     pairs.sort_by(|[a, _], [b, _]| a.text().cmp(b.text()));
                     *subs = pairs.into_iter().flatten().collect();
                 }
-                // Of Redis 8: SET's conditions. Of 7.2: WITHSCORE of ZRANK.
-                "arguments" => value.items_mut().retain(|argument| {
-                    argument.get_text("since") != "8.4.0" && argument.get_text("name") != "withscore"
-                }),
+                // Of Redis 7.2 to 8: ranks with scores, HSCAN without values, SET's conditions.
+                "arguments" => value
+                    .items_mut()
+                    .retain(|argument| !["7.2.0", "7.4.0", "8.4.0"].contains(&argument.get_text("since").as_str())),
                 name if DEPRECATED_LATER.contains(&name) => {
                     drop_fields(value, &["doc_flags", "deprecated_since", "replaced_by"]);
                 }

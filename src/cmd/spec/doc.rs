@@ -7,8 +7,10 @@ pub enum Group {
     Connection,
     Generic,
     Pubsub,
+    Hash,
     Server,
     SortedSet,
+    Set,
     String,
     Transactions,
 }
@@ -20,8 +22,10 @@ impl Group {
             Group::Connection => "connection",
             Group::Generic => "generic",
             Group::Pubsub => "pubsub",
+            Group::Hash => "hash",
             Group::Server => "server",
             Group::SortedSet => "sorted-set",
+            Group::Set => "set",
             Group::String => "string",
             Group::Transactions => "transactions",
         }
