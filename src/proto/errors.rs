@@ -82,11 +82,9 @@ pub const LEX_RANGE: &str = "ERR min or max not valid string range item";
 pub const ZRANGE_LIMIT: &str = "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX";
 pub const ZRANGE_SCORES_BY_LEX: &str = "ERR syntax error, WITHSCORES not supported in combination with BYLEX";
 /// ZMPOP.
-pub const NUMKEYS_POSITIVE: &str = "ERR numkeys should be greater than 0";
 pub const COUNT_POSITIVE: &str = "ERR count should be greater than 0";
 /// ZUNION and its kin.
 pub const WEIGHT: &str = "ERR weight value is not a float";
-pub const NEGATIVE_LIMIT: &str = "ERR LIMIT can't be negative";
 /// ZRANDMEMBER of the least 64-bit number.
 pub const RANDOM_COUNT: &str =
     "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";

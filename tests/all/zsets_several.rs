@@ -129,6 +129,39 @@ fn what_is_refused() {
     );
 }
 
+/// Members of sets have the score 1.
+#[test]
+fn sets_among_them() {
+    let server = Server::start();
+    let mut c = server.client();
+    script(
+        &server,
+        &mut c,
+        r"
+        ZADD z 5 a 6 b 7 1       => :3
+        SADD s a c 1             => :3
+        SADD ints 1 2 3          => :3
+        ZUNION 2 z s WITHSCORES  => ['c', '1', 'a', '6', 'b', '6', '1', '8']
+        ZUNION 2 s ints WEIGHTS 2 3 WITHSCORES => ['a', '2', 'c', '2', '2', '3', '3', '3', '1', '5']
+        ZUNION 1 ints WITHSCORES => ['1', '1', '2', '1', '3', '1']
+        ZINTER 2 s z WITHSCORES  => ['a', '6', '1', '8']
+        ZINTER 3 s z ints        => ['1']
+        ZINTER 2 s z WEIGHTS 0 1 AGGREGATE MAX WITHSCORES => ['a', '5', '1', '7']
+        ZDIFF 2 s z              => ['c']
+        ZDIFF 2 z s WITHSCORES   => ['b', '6']
+        ZDIFF 2 s ints WITHSCORES => ['a', '1', 'c', '1']
+        ZINTERCARD 2 s ints      => :1
+        ZUNIONSTORE d 2 s ints   => :5
+        TYPE d                   => +zset
+        # A set may be overwritten by what is made of it.
+        ZINTERSTORE s 2 s z      => :2
+        TYPE s                   => +zset
+        ZDIFFSTORE ints 1 ints   => :3
+        ZRANGE ints 0 -1 WITHSCORES => ['1', '1', '2', '1', '3', '1']
+        ",
+    );
+}
+
 /// Large operands: in slices, against maps of the standard library.
 #[test]
 fn large_sets_like_a_model() {
@@ -162,6 +195,24 @@ fn large_sets_like_a_model() {
         assert_eq!(found, expected);
         let scores: Vec<i64> = reply.items().chunks(2).map(|pair| pair[1].text().parse().unwrap()).collect();
         assert!(scores.is_sorted());
+        // Sets as large: of members, and of integers.
+        let add = |c: &mut crate::harness::Client, key: &str, names: &[String]| {
+            for piece in names.chunks(2_000) {
+                c.call(&[&["SADD".to_string(), key.to_string()], piece].concat());
+            }
+        };
+        add(&mut c, "s", &(3_000..12_000).map(name).collect::<Vec<_>>());
+        add(&mut c, "ints", &(0..4_000).map(|n: usize| n.to_string()).collect::<Vec<_>>());
+        c.expect("ZUNIONSTORE d 3 {k}a s ints WEIGHTS 1 10 2", ":16000");
+        for (member, score) in
+            [("m2999", score(2_999)), ("m3000", score(3_000) + 10), ("m11999", 10), ("17", 2), ("3999", 2)]
+        {
+            c.expect(&format!("ZSCORE d {member}"), &format!("'{score}'"));
+        }
+        c.expect("ZINTERSTORE d 2 s {k}a", ":6000");
+        c.expect("ZDIFFSTORE d 2 s {k}a", ":3000");
+        c.expect("ZRANGE d 0 0 WITHSCORES", "['m10000', '1']");
+        c.expect("ZINTERCARD 2 s {k}a", ":6000");
         // Within a transaction.
         c.expect("MULTI", "+OK");
         c.expect("ZUNIONSTORE d 2 {k}a b", "+QUEUED");

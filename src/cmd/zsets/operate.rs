@@ -3,21 +3,28 @@
 //! The result is made element by element in a body of its own, which belongs to the shard of the destination (else of the first source) until it
 //! is stored or written. Small operations are done at once, under the locks of their keys; large ones in slices, with all names held.
 //! A source that expires meanwhile makes the operation begin anew.
+//!
+//! Sources are sorted sets, and sets, whose members have the score 1.
 
 use super::range::store;
 use super::sliced::{Output, Work, at_once, in_slices};
 use super::{AT_ONCE, PIECE, scores_head};
-use crate::base::entry::{self, Entries};
+use crate::base::entry::{self, Entries, Entry};
 use crate::base::float;
 use crate::base::int::{self, MAX_DIGITS};
 use crate::cmd::ctx::{Args, Budget, Ctx, Failure, Outcome};
 use crate::cmd::event::Event;
 use crate::cmd::options::parse_int;
+use crate::db::collections::Viewed;
 use crate::db::hold::Mode;
 use crate::db::{Db, DbError, Key};
 use crate::proto::errors;
+use crate::types::set::Set;
 use crate::types::zset::{Zset, score};
 use crate::types::{Body, Span};
+
+/// Bytes of a set's members that are taken at once.
+const PIECE_BYTES: usize = 1 << 10;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {
@@ -143,8 +150,8 @@ impl Options {
                 }
                 b"withscores" if command.form == Form::Reply => options.with_scores = true,
                 b"limit" if command.form == Form::Count && rest.len() >= 1 => {
-                    let limit = rest.next().and_then(|limit| int::parse_i64(limit)).ok_or(errors::NEGATIVE_LIMIT)?;
-                    let limit = usize::try_from(limit).map_err(|_| errors::NEGATIVE_LIMIT)?;
+                    let limit = rest.next().and_then(|limit| int::parse_i64(limit)).ok_or(errors::LIMIT_NEGATIVE)?;
+                    let limit = usize::try_from(limit).map_err(|_| errors::LIMIT_NEGATIVE)?;
                     options.limit = if limit == 0 { usize::MAX } else { limit };
                 }
                 _ => return Err(errors::SYNTAX.into()),
@@ -177,9 +184,10 @@ struct Job {
     is_sliced: bool,
     /// The sources in the order in which they are taken, with their sizes; empty: it has not begun.
     order: Vec<(usize, usize)>,
-    /// The source that is walked over, as a place in `order`, and its elements that were.
+    /// The source that is walked over, as a place in `order`, its elements that were, and, of a set, those to come.
     source: usize,
     at: usize,
+    view: Option<Viewed<Set>>,
     body: Body<Zset>,
     /// Elements of an intersection that is only counted.
     counted: usize,
@@ -220,6 +228,7 @@ impl Job {
             order: Vec::new(),
             source: 0,
             at: 0,
+            view: None,
             body,
             counted: 0,
         };
@@ -252,15 +261,18 @@ impl Job {
         if self.at >= size || is_nothing {
             self.source += 1;
             self.at = 0;
+            self.close_view(&mut ctx.db);
             return Ok(self.command.operation != Operation::Union || self.source == self.order.len());
         }
         let mut run = Vec::new();
         let key = ctx.key(&self.keys[index]);
-        if !piece(&mut ctx.db, key, self.at, &mut run)? {
-            self.restart(ctx);
-            return Ok(false);
+        match piece(&mut ctx.db, key, &mut self.view, self.at, &mut run)? {
+            Some(elements) => self.at += elements,
+            None => {
+                self.restart(ctx);
+                return Ok(false);
+            }
         }
-        self.at += PIECE;
         if self.command.operation == Operation::Union {
             self.unite(ctx, index, &run)?;
             return Ok(false);
@@ -281,6 +293,12 @@ impl Job {
     fn restart(&mut self, ctx: &mut Ctx<'_>) {
         self.order = Vec::new();
         self.abandon(&mut ctx.db);
+    }
+
+    fn close_view(&mut self, db: &mut Db<'_>) {
+        if let Some(view) = self.view.take() {
+            db.close_view(view);
+        }
     }
 
     /// Puts elements of a run into the body, with the score that comes of the present one and that of the run.
@@ -394,6 +412,7 @@ impl Work for Job {
     }
 
     fn abandon(&mut self, db: &mut Db<'_>) {
+        self.close_view(db);
         let body = std::mem::take(&mut self.body);
         let key = db.key(self.home());
         db.drop_body(key, body);
@@ -401,26 +420,66 @@ impl Work for Job {
 }
 
 // ---- Sources ----
-// The only places that know what a source is: sorted sets, and sets, whose members have the score 1.
+// The only places that know what a source is.
 
 /// Number of elements, 0 if there is no such key. Counts as a read.
 fn size_for_reading(db: &mut Db<'_>, key: Key<'_>) -> Result<usize, DbError> {
-    Ok(db.read::<Zset>(key)?.map_or(0, |look| look.len()))
+    match db.read::<Zset>(key) {
+        Ok(look) => Ok(look.map_or(0, |look| look.len())),
+        Err(_) => size_of_set(db, key),
+    }
 }
 
 /// The same without being counted.
 fn size(db: &mut Db<'_>, key: Key<'_>) -> Result<usize, DbError> {
-    Ok(db.look::<Zset>(key)?.map_or(0, |look| look.len()))
+    match db.look::<Zset>(key) {
+        Ok(look) => Ok(look.map_or(0, |look| look.len())),
+        Err(_) => size_of_set(db, key),
+    }
 }
 
-/// Appends the elements from a rank on to a run, `PIECE` at most. False: there is no such key.
-fn piece(db: &mut Db<'_>, key: Key<'_>, rank: usize, run: &mut Vec<u8>) -> Result<bool, DbError> {
-    let Some(look) = db.look::<Zset>(key)? else { return Ok(false) };
-    look.pairs(Span { skip: rank, reverse: false }, PIECE).for_each(|pair| pair.put(look.slab, run));
-    Ok(true)
+fn size_of_set(db: &mut Db<'_>, key: Key<'_>) -> Result<usize, DbError> {
+    Ok(db.look::<Set>(key)?.map_or(0, |look| look.len()))
+}
+
+/// Appends the next elements to a run, about `PIECE`, of a sorted set from a rank on; how many. `None`: there is no such key.
+fn piece(
+    db: &mut Db<'_>,
+    key: Key<'_>,
+    view: &mut Option<Viewed<Set>>,
+    rank: usize,
+    run: &mut Vec<u8>,
+) -> Result<Option<usize>, DbError> {
+    if view.is_none() {
+        match db.look::<Zset>(key) {
+            Ok(Some(look)) => {
+                let pairs = look.pairs(Span { skip: rank, reverse: false }, PIECE);
+                return Ok(Some(pairs.map(|pair| pair.put(look.slab, run)).count()));
+            }
+            Ok(None) => return Ok(None),
+            Err(_) => *view = db.open_view_again(key, Span::default())?,
+        }
+    }
+    let Some(view) = view else { return Ok(None) };
+    let mut members = Vec::new();
+    // Its names are held, so nothing that it shows changes meanwhile but by expiry, which needs no memory.
+    db.view_next(view, &mut members, PIECE_BYTES).map_err(|_| DbError::OutOfMemory)?;
+    let mut elements = 0;
+    for member in Entries::new(&members) {
+        member.put(run);
+        score::to_entry(run, 1.0);
+        elements += 1;
+    }
+    Ok(Some(elements))
 }
 
 /// The score of a member, if it is there; `None`: there is no such key.
 fn score_in(db: &mut Db<'_>, key: Key<'_>, member: &[u8]) -> Result<Option<Option<f64>>, DbError> {
-    Ok(db.look::<Zset>(key)?.map(|look| look.score(member)))
+    match db.look::<Zset>(key) {
+        Ok(look) => Ok(look.map(|look| look.score(member))),
+        Err(_) => {
+            let look = db.look::<Set>(key)?;
+            Ok(look.map(|look| look.contains(Entry::of(member)).then_some(1.0)))
+        }
+    }
 }

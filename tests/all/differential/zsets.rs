@@ -7,9 +7,10 @@ use crate::harness::Reply;
 const MEMBERS: [&[u8]; 16] =
     [b"a", b"b", b"c", b"d", b"e", b"aa", b"ab", b"", b"1", b"2", b"10", b"-3", b"01", b"\x00\xff", b"A", b"z"];
 
-/// Keys that hold sorted sets, and one that may hold a string.
-const KEYS: [&[u8]; 5] = [b"z:1", b"z:2", b"z:3", b"z:4", STRING];
+/// Keys that hold sorted sets, and two that may hold something else.
+const KEYS: [&[u8]; 6] = [b"z:1", b"z:2", b"z:3", b"z:4", SET, STRING];
 const STRING: &[u8] = b"z:string";
+const SET: &[u8] = b"z:set";
 
 impl Author {
     fn zset_key(&mut self) -> Vec<u8> {
@@ -88,7 +89,9 @@ impl Author {
 
     /// `numkeys key [key ...]`, seldom with the wrong number.
     fn counted_keys(&mut self) -> (usize, Vec<Vec<u8>>) {
-        let keys: Vec<Vec<u8>> = (0..1 + self.random.below(3)).map(|_| self.zset_key()).collect();
+        let keys: Vec<Vec<u8>> = (0..1 + self.random.below(3))
+            .map(|_| if self.chance(6) { SET.to_vec() } else { self.zset_key() })
+            .collect();
         let count = if self.chance(20) { self.integer() } else { keys.len().to_string().into_bytes() };
         (keys.len(), [vec![count], keys].concat())
     }
@@ -119,11 +122,15 @@ impl Author {
             "ZREVRANGE", "ZRANGEBYSCORE", "ZREVRANGEBYSCORE", "ZRANGEBYLEX", "ZREVRANGEBYLEX", "ZRANGESTORE",
             "ZRANGESTORE", "ZREMRANGEBYRANK", "ZREMRANGEBYSCORE", "ZREMRANGEBYLEX", "ZPOPMIN", "ZPOPMAX", "ZMPOP",
             "BZPOPMIN", "BZPOPMAX", "BZMPOP", "ZUNION", "ZINTER", "ZDIFF", "ZUNIONSTORE", "ZUNIONSTORE", "ZINTERSTORE",
-            "ZINTERSTORE", "ZDIFFSTORE", "ZINTERCARD", "ZRANDMEMBER", "ZRANDMEMBER", "ZSCAN", "DEL", "TYPE", "SET",
+            "ZINTERSTORE", "ZDIFFSTORE", "ZINTERCARD", "ZRANDMEMBER", "ZRANDMEMBER", "ZSCAN", "DEL", "TYPE", "SET", "SADD",
         ];
         let name = *self.random.pick(&names.each_ref());
         let mut arguments = vec![self.name(name)];
         match name {
+            "SADD" => {
+                arguments.push(SET.to_vec());
+                arguments.extend((0..1 + self.random.below(4)).map(|_| self.member()).collect::<Vec<_>>());
+            }
             "SET" => arguments.extend([STRING.to_vec(), self.value()]),
             "ZADD" => {
                 arguments.push(self.zset_key());
