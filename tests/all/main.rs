@@ -38,3 +38,6 @@ mod strings_conditions;
 mod strings_parts;
 mod transactions;
 mod workers;
+mod zsets;
+mod zsets_several;
+mod zsets_waiting;
