@@ -16,6 +16,7 @@
 mod harness;
 
 mod bits;
+mod blocking;
 mod bug_reports;
 mod clients;
 mod connection;
@@ -26,6 +27,7 @@ mod expiry;
 mod hashes;
 mod hostile;
 mod keys;
+mod lists;
 mod moves;
 mod protocol;
 mod pubsub;
