@@ -4,7 +4,7 @@ use super::bits::{self, field, op};
 use super::ctx::{Exec, Sliced};
 use super::spec::{self, Command};
 use super::{
-    connection, control, dump, expire, hashes, info, keys, many, moves, object, pubsub, server, sets, settings,
+    connection, control, dump, expire, hashes, info, keys, lists, many, moves, object, pubsub, server, sets, settings,
     strings, transactions, zsets,
 };
 use crate::db::hold::Mode;
@@ -140,6 +140,29 @@ pub static COMMANDS: &[Command<Exec>] = &[
     spec::HINCRBYFLOAT.run(Exec::new(hashes::hincrbyfloat)),
     spec::HRANDFIELD.run(Exec::new(hashes::hrandfield)),
     spec::HSCAN.run(Exec::new(hashes::hscan)),
+    // Lists
+    spec::LPUSH.run(Exec::new(lists::lpush)),
+    spec::RPUSH.run(Exec::new(lists::rpush)),
+    spec::LPUSHX.run(Exec::new(lists::lpushx)),
+    spec::RPUSHX.run(Exec::new(lists::rpushx)),
+    spec::LPOP.run(Exec::new(lists::lpop)),
+    spec::RPOP.run(Exec::new(lists::rpop)),
+    spec::LLEN.run(Exec::new(lists::llen)),
+    spec::LRANGE.run(Exec::new(lists::lrange)),
+    spec::LINDEX.run(Exec::new(lists::lindex)),
+    spec::LSET.run(Exec::new(lists::lset)),
+    spec::LINSERT.run(Exec::new(lists::linsert)),
+    spec::LREM.run(Exec::new(lists::lrem)),
+    spec::LTRIM.run(Exec::new(lists::ltrim)),
+    spec::LPOS.run(Exec::new(lists::lpos)),
+    spec::LMOVE.run(Exec::new(lists::lmove)),
+    spec::RPOPLPUSH.run(Exec::new(lists::rpoplpush)),
+    spec::LMPOP.run(Exec::new(lists::lmpop)),
+    spec::BLPOP.run(Exec::new(lists::blpop)),
+    spec::BRPOP.run(Exec::new(lists::brpop)),
+    spec::BLMOVE.run(Exec::new(lists::blmove)),
+    spec::BRPOPLPUSH.run(Exec::new(lists::brpoplpush)),
+    spec::BLMPOP.run(Exec::new(lists::blmpop)),
     // Sets
     spec::SADD.run(Exec::new(sets::sadd)),
     spec::SREM.run(Exec::new(sets::srem)),

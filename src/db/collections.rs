@@ -5,7 +5,10 @@ use super::containers::{ContainerId, Stored};
 use super::item::{Content, Item, Key, NewValue};
 use super::view::{Db, Deadline, Found};
 use super::{DbError, Shard, item_at};
+use crate::base::entry::Entries;
+use crate::types::list::{Element, List};
 use crate::types::{Body, Edit, Form, Look, Memory, Span, ViewLost};
+use dolmen_slab::Slab;
 
 /// Longest packed container: with the longest key that lies in its item it still fits a chunk.
 pub const PACKED_BYTES_MAX: usize = 8000;
@@ -358,6 +361,25 @@ impl Db<'_> {
             Source::Run(all) => {
                 run.append(all);
                 Ok(false)
+            }
+        }
+    }
+
+    /// Shows the next elements of a view of a list where they lie, while `see` says so.
+    pub fn view_walk(&mut self, viewed: &mut Viewed<List>, mut see: impl FnMut(&Slab, Element<'_>) -> bool) {
+        self.enter(viewed.hash);
+        let Shard { slab, containers, .. } = &mut *self.shard;
+        match &mut viewed.source {
+            Source::Big(id, view) => {
+                containers.get_mut::<List>(*id).view_walk(slab, view, |element| see(slab, element))
+            }
+            Source::Run(all) => {
+                let mut entries = Entries::new(all);
+                while let Some(entry) = entries.next()
+                    && see(slab, Element::Entry(entry))
+                {}
+                let seen = all.len() - entries.rest().len();
+                all.drain(..seen);
             }
         }
     }

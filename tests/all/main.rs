@@ -16,6 +16,7 @@
 mod harness;
 
 mod bits;
+mod blocking;
 mod bug_reports;
 mod clients;
 mod collections;
@@ -27,6 +28,7 @@ mod expiry;
 mod hashes;
 mod hostile;
 mod keys;
+mod lists;
 mod moves;
 mod protocol;
 mod pubsub;

@@ -98,6 +98,11 @@ static ROWS: &[Command<()>] = &[
     spec::SMEMBERS.run(()), spec::SMOVE.run(()), spec::SPOP.run(()), spec::SRANDMEMBER.run(()), spec::SSCAN.run(()),
     spec::SINTER.run(()), spec::SINTERSTORE.run(()), spec::SINTERCARD.run(()), spec::SUNION.run(()),
     spec::SUNIONSTORE.run(()), spec::SDIFF.run(()), spec::SDIFFSTORE.run(()),
+    spec::LPUSH.run(()), spec::RPUSH.run(()), spec::LPUSHX.run(()), spec::RPUSHX.run(()), spec::LPOP.run(()),
+    spec::RPOP.run(()), spec::LLEN.run(()), spec::LRANGE.run(()), spec::LINDEX.run(()), spec::LSET.run(()),
+    spec::LINSERT.run(()), spec::LREM.run(()), spec::LTRIM.run(()), spec::LPOS.run(()), spec::LMOVE.run(()),
+    spec::RPOPLPUSH.run(()), spec::LMPOP.run(()), spec::BLPOP.run(()), spec::BRPOP.run(()), spec::BLMOVE.run(()),
+    spec::BRPOPLPUSH.run(()), spec::BLMPOP.run(()),
 ];
 
 fn commands() -> Commands<()> {

@@ -263,6 +263,27 @@ impl List {
         }
     }
 
+    /// Shows the next elements of a view where they lie, while `see` says so.
+    pub fn view_walk<'s>(&self, slab: &'s Slab, view: &mut ListView, mut see: impl FnMut(Element<'s>) -> bool) {
+        self.nodes.check(slab);
+        while view.passed < view.len {
+            let reverse = view.from == End::Tail;
+            let index = if reverse { view.len - 1 - view.passed } else { view.passed };
+            let (node, index) = view.roots.find(slab, index);
+            let block = node.block(slab);
+            let mut rest =
+                if reverse { &block.run()[..block.offset(index + 1)] } else { &block.run()[block.offset(index)..] };
+            while !rest.is_empty() {
+                let (piece, bytes) = at_end(rest, view.from);
+                rest = without(rest, view.from, bytes);
+                view.passed += 1;
+                if !see(element(slab, piece)) {
+                    return;
+                }
+            }
+        }
+    }
+
     /// The end whose block has the element at `end`, which may be changed.
     fn own_end(&mut self, slab: &mut Slab, end: End) -> Result<End, AllocError> {
         let Roots { ends, tree } = &mut self.roots;
@@ -336,8 +357,8 @@ fn element<'a>(slab: &Slab, piece: Piece<'a>) -> Element<'a> {
 }
 
 /// Appends an element to a run.
-fn put_element(slab: &Slab, piece: Piece<'_>, run: &mut Vec<u8>) {
-    match element(slab, piece) {
+fn put_element(slab: &Slab, element: Element<'_>, run: &mut Vec<u8>) {
+    match element {
         Element::Entry(entry) => entry.put(run),
         long @ Element::Blob(blob) => {
             entry::put_head(run, slab.blob_len(blob));
@@ -381,26 +402,12 @@ impl Container for List {
         run: &mut Vec<u8>,
         budget_bytes: usize,
     ) -> Result<bool, ViewLost> {
-        self.nodes.check(slab);
         let begin = run.len();
-        while view.passed < view.len {
-            let reverse = view.from == End::Tail;
-            let index = if reverse { view.len - 1 - view.passed } else { view.passed };
-            let (node, index) = view.roots.find(slab, index);
-            let block = node.block(slab);
-            let mut rest =
-                if reverse { &block.run()[..block.offset(index + 1)] } else { &block.run()[block.offset(index)..] };
-            while !rest.is_empty() {
-                let (piece, bytes) = at_end(rest, view.from);
-                put_element(slab, piece, run);
-                rest = without(rest, view.from, bytes);
-                view.passed += 1;
-                if run.len() - begin >= budget_bytes {
-                    return Ok(view.passed < view.len);
-                }
-            }
-        }
-        Ok(false)
+        self.view_walk(slab, view, |element| {
+            put_element(slab, element, run);
+            run.len() - begin < budget_bytes
+        });
+        Ok(view.passed < view.len)
     }
 
     fn close_view(&mut self, view: ListView) {
