@@ -24,6 +24,7 @@ mod differential;
 mod dump;
 mod expiry;
 mod hashes;
+mod hashes_ttl;
 mod hostile;
 mod keys;
 mod moves;
