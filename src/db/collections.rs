@@ -150,10 +150,12 @@ impl Db<'_> {
                 match body {
                     Body::Big(big) => {
                         let is_empty = big.is_empty();
+                        let due_ms = B::earliest_ms(Look { form: Form::Big(&*big), slab: &self.shard.slab });
                         self.shard.containers.put_back(taken, big);
                         if is_empty {
                             self.remove_found(key.hash, found);
                         }
+                        self.arm_fields_at(key.hash, due_ms);
                     }
                     Body::Packed(bytes) => {
                         self.shard.containers.gone::<B>(&taken);
@@ -225,12 +227,17 @@ impl Db<'_> {
             }
             return Ok(());
         }
-        let put = |db: &mut Self, value| match found {
-            None => {
-                let deadline_ms = if let Deadline::At(at) = deadline { Some(at) } else { None };
-                db.insert_new(key, value, deadline_ms)
+        let due_ms = B::earliest_ms(body.look(&self.shard.slab));
+        let put = |db: &mut Self, value| {
+            match found {
+                None => {
+                    let deadline_ms = if let Deadline::At(at) = deadline { Some(at) } else { None };
+                    db.insert_new(key, value, deadline_ms)?;
+                }
+                Some(found) => db.replace_value(key, found, value, deadline)?,
             }
-            Some(found) => db.replace_value(key, found, value, deadline),
+            db.arm_fields_at(key.hash, due_ms);
+            Ok(())
         };
         match body {
             Body::Packed(bytes) => {

@@ -138,6 +138,7 @@ impl Db<'_> {
             item::release_key_blob(slab, h);
             slab.free(h, header.item_bytes());
         }
+        self.arm_fields(to);
         Ok(true)
     }
 
@@ -213,6 +214,7 @@ impl Db<'_> {
             // SAFETY: the item is live, in its new table, and has a deadline word.
             unsafe { item::overwrite_expiry(slab, h, expiry) };
         }
+        self.in_database(database, |target| target.arm_fields(there));
         Ok(Moved::Done)
     }
 
@@ -259,6 +261,7 @@ impl Db<'_> {
         if copied.modified {
             self.mark_modified(key);
         }
+        self.arm_fields(key);
         Ok(())
     }
 

@@ -94,6 +94,16 @@ pub const WEIGHT: &str = "ERR weight value is not a float";
 /// ZRANDMEMBER of the least 64-bit number.
 pub const RANDOM_COUNT: &str =
     "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
+/// HEXPIRE and other commands on fields.
+pub const NO_FIELDS: &str = "ERR Mandatory argument FIELDS is missing or not at the right position";
+pub const NUMFIELDS_POSITIVE: &str = "ERR Parameter `numFields` should be greater than 0";
+pub const NUMFIELDS_NOT_POSITIVE: &str = "ERR Number of fields must be a positive integer";
+pub const NUMFIELDS_INVALID: &str = "ERR invalid number of fields";
+pub const NUMFIELDS_MISMATCH: &str = "ERR The `numfields` parameter must match the number of arguments";
+pub const FIELD_TIME_NEGATIVE: &str = "ERR invalid expire time, must be >= 0";
+pub const FIELD_TIME_MISSING: &str = "ERR missing expire time";
+pub const FIELD_TIMES: &str = "ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified";
+pub const FNX_AND_FXX: &str = "ERR Only one of FXX or FNX arguments can be specified";
 pub const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 pub const NOAUTH: &str = "NOAUTH Authentication required.";
 /// HELLO without AUTH on a connection that needs one.
@@ -206,6 +216,11 @@ pub fn hello_option(option: &[u8]) -> Vec<u8> {
 /// EXPIRE and its kin.
 pub fn unsupported_option(option: &[u8]) -> Vec<u8> {
     [b"ERR Unsupported option ", head(option, option.len())].concat()
+}
+
+/// HSETEX.
+pub fn unknown_argument(argument: &[u8]) -> Vec<u8> {
+    [b"ERR unknown argument: ", head(argument, argument.len())].concat()
 }
 
 /// BITOP DIFF, DIFF1 or ANDOR of a single source.

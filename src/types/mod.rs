@@ -126,6 +126,12 @@ pub trait Container: Sized {
     /// The slab is full; some of the elements may have been added.
     fn extend(body: &mut Body<Self>, memory: &mut Memory<'_>, run: &[u8]) -> Result<(), AllocError>;
 
+    /// The first deadline that one of its elements has, in Unix milliseconds; `u64::MAX`: none has one. Cheap: asked after each change.
+    #[inline]
+    fn earliest_ms(_: Look<'_, Self>) -> u64 {
+        u64::MAX
+    }
+
     /// The name of the encoding that Redis would have given it.
     fn encoding(look: Look<'_, Self>, limits: &Limits) -> &'static str;
 }

@@ -26,6 +26,7 @@ mod differential;
 mod dump;
 mod expiry;
 mod hashes;
+mod hashes_ttl;
 mod hostile;
 mod keys;
 mod lists;

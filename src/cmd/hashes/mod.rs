@@ -1,18 +1,22 @@
 //! Hash commands: here those that read and write fields by name; `whole` those that read all of a hash, `counter` numbers, `random` HRANDFIELD,
-//! `scan` HSCAN.
+//! `scan` HSCAN, `deadlines` those of fields, `values` what reads or writes values and deadlines at once.
 //!
 //! A field whose deadline has come is not there. Commands that name fields see that themselves; those that tell of the hash as a whole first
 //! have such fields removed ([`settle`]), in slices if there are many.
 
 mod counter;
+mod deadlines;
 mod random;
 mod scan;
 mod settle;
+mod values;
 mod whole;
 
 pub use counter::{hincrby, hincrbyfloat};
+pub use deadlines::{hexpire, hexpireat, hexpiretime, hpersist, hpexpire, hpexpireat, hpexpiretime, hpttl, httl};
 pub use random::hrandfield;
 pub use scan::hscan;
+pub use values::{hgetdel, hgetex, hsetex};
 pub use whole::{hgetall, hkeys, hlen, hvals};
 
 use super::ctx::{Args, Ctx, Failure, Outcome};
@@ -61,6 +65,8 @@ struct Changed<T> {
     value: T,
     /// Nothing is left of the hash.
     emptied: bool,
+    /// Fields whose deadlines had come went before.
+    expired: bool,
 }
 
 impl<T> Changed<T> {
@@ -71,6 +77,16 @@ impl<T> Changed<T> {
         if self.emptied {
             ctx.also(key, Event::Del);
         }
+    }
+
+    /// The same where it may be that no field was changed.
+    fn settle(self, ctx: &mut Ctx<'_>, key: Key<'_>, event: Event, fields: u64) -> T {
+        if fields > 0 {
+            self.report(ctx, key, event, fields);
+        } else if self.emptied && self.expired {
+            ctx.also(key, Event::Del);
+        }
+        self.value
     }
 }
 
@@ -89,7 +105,7 @@ fn change<T>(
             expired = edit.expire(now_ms, EXPIRE_AT_ONCE);
         }
         let value = change(edit, now_ms)?;
-        Ok(Changed { value, emptied: edit.look().is_empty() })
+        Ok(Changed { value, emptied: edit.look().is_empty(), expired: expired > 0 })
     })?;
     if expired > 0 {
         ctx.report(key, Event::HExpired);
@@ -210,10 +226,8 @@ pub fn hdel(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
             Ok(args[2..].iter().filter(|field| edit.remove(field, now_ms)).count())
         })?;
         let removed = done.as_ref().map_or(0, |done| done.value);
-        if let Some(done) = &done
-            && removed > 0
-        {
-            done.report(ctx, key, Event::HDel, removed as u64);
+        if let Some(done) = done {
+            done.settle(ctx, key, Event::HDel, removed as u64);
         }
         ctx.reply.count(removed);
         Ok(())

@@ -79,7 +79,6 @@ fn grown(bytes: &[u8], memory: &mut Memory<'_>) -> Result<Hash, AllocError> {
     let mut big = Hash::new(memory.seed);
     big.exceeded = small::is_exceeded(bytes);
     big.has_timed = small::is_timed(bytes);
-    big.armed = small::armed(bytes);
     for field in small::fields(bytes) {
         let needle = Needle { entry: field.name };
         let mut digits = [0; int::MAX_DIGITS];
@@ -179,14 +178,6 @@ impl Edit<'_, Hash> {
         match &mut *self.body {
             Body::Packed(bytes) => small::expire(bytes, now_ms),
             Body::Big(big) => big.expire(self.memory.slab, now_ms, budget),
-        }
-    }
-
-    /// Keeps a number for who looks after the deadlines of fields (the wheel's code), in a hash that has had some. Views do not show it.
-    pub fn set_armed(&mut self, code: u16) {
-        match &mut *self.body {
-            Body::Packed(bytes) => small::set_armed(bytes, code),
-            Body::Big(big) => big.armed = code,
         }
     }
 }

@@ -66,15 +66,6 @@ impl<'a> Look<'a, Hash> {
         }
     }
 
-    /// What was set by `Edit::set_armed`.
-    #[must_use]
-    pub fn armed(self) -> u16 {
-        match self.form {
-            Form::Packed(packed) => small::armed(packed),
-            Form::Big(big) => big.armed,
-        }
-    }
-
     /// Visits the next few fields from a cursor, and returns the next cursor: 0 at the end. Start with 0. A field that is there from the first call to
     /// the last is visited at least once.
     pub fn scan(self, cursor: u64, mut visit: impl FnMut(Field<'a>)) -> u64 {

@@ -49,8 +49,6 @@ pub struct Hash {
     seed: u64,
     /// Views opened so far, to tell them apart.
     views: u64,
-    /// The wheel's code, see [`Edit::set_armed`].
-    armed: u16,
     /// A bound of `hash-max-listpack-*` has been exceeded.
     exceeded: bool,
     /// A field has had a deadline.
@@ -76,7 +74,6 @@ impl Hash {
             element_bytes: 0,
             seed,
             views: 0,
-            armed: 0,
             exceeded: false,
             has_timed: false,
         }
@@ -282,6 +279,10 @@ impl Container for Hash {
             edit::insert(body, memory, &Needle::new(field), value, deadline_ms)?;
         }
         Ok(())
+    }
+
+    fn earliest_ms(look: Look<'_, Hash>) -> u64 {
+        look.earliest_ms()
     }
 
     fn encoding(look: Look<'_, Hash>, _: &Limits) -> &'static str {

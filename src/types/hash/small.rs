@@ -1,16 +1,16 @@
 //! Small hashes: a run of entries in the item of the key (`types::packed`). Owns the layout, and finding and changing fields in it; knows no bounds.
 //!
 //! ```text
-//!  byte 0        1           3                  9        11
-//!      ┌────────┬───────────┬──────────────────┬────────┬─────────────────────────────────────────┐
-//!      │ state  │ count u16 │ earliest 6       │ code 2 │ field  value  deadline  field  value ... │      TIMED
-//!      └────────┴───────────┴──────────────────┴────────┴─────────────────────────────────────────┘
+//!  byte 0        1           3                  9
+//!      ┌────────┬───────────┬──────────────────┬─────────────────────────────────────────┐
+//!      │ state  │ count u16 │ earliest 6       │ field  value  deadline  field  value ... │      TIMED
+//!      └────────┴───────────┴──────────────────┴─────────────────────────────────────────┘
 //!      ┌────────┬───────────┬────────────────────────────┐
-//!      │ state  │ count u16 │ field  value  field ...    │                                                not TIMED
+//!      │ state  │ count u16 │ field  value  field ...    │                                       not TIMED
 //!      └────────┴───────────┴────────────────────────────┘
 //! ```
-//! `earliest` is the first deadline of all, 0 without any; `code` is the wheel's (`Edit::set_armed`). A hash that has had a field with a
-//! deadline stays TIMED; a field without one then has a deadline of 0, which is a byte.
+//! `earliest` is the first deadline of all, 0 without any. A hash that has had a field with a deadline stays TIMED; a field without one then
+//! has a deadline of 0, which is a byte.
 
 use crate::base::entry::{self, Entry};
 use crate::types::packed::{self, HEAD_BYTES};
@@ -20,8 +20,7 @@ const EXCEEDED: u8 = 1;
 /// Deadlines have their places.
 const TIMED: u8 = 2;
 const DEADLINE_BYTES: usize = 6;
-const CODE_AT: usize = HEAD_BYTES + DEADLINE_BYTES;
-const TIMED_HEAD_BYTES: usize = CODE_AT + 2;
+const TIMED_HEAD_BYTES: usize = HEAD_BYTES + DEADLINE_BYTES;
 
 #[inline]
 pub(super) fn is_exceeded(packed: &[u8]) -> bool {
@@ -49,25 +48,16 @@ pub(super) fn earliest_ms(packed: &[u8]) -> u64 {
         return u64::MAX;
     }
     let mut word = [0; 8];
-    word[..DEADLINE_BYTES].copy_from_slice(&packed[HEAD_BYTES..CODE_AT]);
+    word[..DEADLINE_BYTES].copy_from_slice(&packed[HEAD_BYTES..TIMED_HEAD_BYTES]);
     match u64::from_le_bytes(word) {
         0 => u64::MAX,
         earliest => earliest,
     }
 }
 
-pub(super) fn armed(packed: &[u8]) -> u16 {
-    if is_timed(packed) { u16::from_le_bytes([packed[CODE_AT], packed[CODE_AT + 1]]) } else { 0 }
-}
-
-pub(super) fn set_armed(packed: &mut [u8], code: u16) {
-    assert!(is_timed(packed), "a hash without deadlines is not armed");
-    packed[CODE_AT..TIMED_HEAD_BYTES].copy_from_slice(&code.to_le_bytes());
-}
-
 fn set_earliest(packed: &mut [u8]) {
     let earliest = fields(packed).map(|f| f.deadline_ms).filter(|&deadline| deadline != 0).min().unwrap_or(0);
-    packed[HEAD_BYTES..CODE_AT].copy_from_slice(&earliest.to_le_bytes()[..DEADLINE_BYTES]);
+    packed[HEAD_BYTES..TIMED_HEAD_BYTES].copy_from_slice(&earliest.to_le_bytes()[..DEADLINE_BYTES]);
 }
 
 /// Where a field lies.
