@@ -18,4 +18,5 @@ pub mod log;
 pub mod out;
 pub mod quote;
 pub mod rng;
+pub mod score;
 pub mod sync;

@@ -90,7 +90,7 @@ pub trait Container: Sized {
     fn open_view(&mut self, slab: &Slab, span: Span) -> Self::View;
 
     /// Appends the next elements of a view to `run`, each as its entries, until `run` has grown by `budget_bytes` or a little more. List: the
-    /// element. Set: the member. Hash: field, value, deadline in Unix milliseconds (0: none). Zset: member, score (`score::to_entry`).
+    /// element. Set: the member. Hash: field, value, deadline in Unix milliseconds (0: none). Zset: member, score (`base::score::to_entry`).
     /// False: those were the last.
     ///
     /// # Errors
