@@ -11,9 +11,11 @@ pub mod background;
 pub mod bits;
 pub mod collections;
 pub mod containers;
+pub mod event;
 pub mod hold;
 pub mod item;
 pub mod keyspace;
+pub mod listeners;
 mod locks;
 mod snapshot;
 mod strings;
@@ -202,6 +204,7 @@ pub struct Shard {
     pub holds: hold::Holds,
     pub waiters: waiters::Waiters,
     watches: watch::Watches,
+    pub listeners: listeners::Listeners,
     /// Lets any two keys count as those of different shards.
     #[cfg(test)]
     pub apart: bool,
@@ -235,6 +238,7 @@ impl Shard {
             holds: hold::Holds::default(),
             waiters: waiters::Waiters::default(),
             watches: watch::Watches::default(),
+            listeners: listeners::Listeners::default(),
             #[cfg(test)]
             apart: false,
         })

@@ -107,6 +107,7 @@ impl Db<'_> {
             }
             return Err(e);
         }
+        self.tell_new(self.index, to);
         let Some(source) = self.find(from) else { unreachable!("found above, at the same instant") };
         let Shard { slab, databases, .. } = &mut *self.shard;
         let database = &mut databases[self.index];
@@ -193,6 +194,7 @@ impl Db<'_> {
             // SAFETY: the item is live, in its new table, and has a deadline word.
             unsafe { item::overwrite_expiry(slab, h, expiry) };
         }
+        self.tell_new(database, key);
         Ok(Moved::Done)
     }
 
@@ -221,7 +223,11 @@ impl Db<'_> {
             (Content::Int(i), None) => NewValue::Int(*i),
             (Content::Blob(_), None) => unreachable!("a large value is copied before"),
         };
+        let replaces = self.find(key).is_some();
         self.set_string(key, value, copied.deadline_ms.map_or(Deadline::None, Deadline::At))?;
+        if replaces {
+            self.tell_new(self.index, key);
+        }
         if copied.modified {
             self.mark_modified(key);
         }

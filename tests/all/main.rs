@@ -26,6 +26,7 @@ mod expiry;
 mod hostile;
 mod keys;
 mod moves;
+mod notifications;
 mod protocol;
 mod pubsub;
 mod server;
