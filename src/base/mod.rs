@@ -15,6 +15,7 @@ pub mod int;
 pub mod lcs;
 pub mod limits;
 pub mod log;
+pub mod notify;
 pub mod out;
 pub mod quote;
 pub mod rng;

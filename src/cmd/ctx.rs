@@ -426,9 +426,9 @@ impl<'a> Ctx<'a> {
 
     /// A further event of a change that was reported (SET with a deadline is `set` and `expire`).
     #[inline(always)]
-    pub fn also(&mut self, key: Key<'_>, _event: Event) {
+    pub fn also(&mut self, key: Key<'_>, event: Event) {
         if self.db.is_listened_to(key.hash) {
-            self.tell(self.db.index(), key);
+            self.tell(self.db.index(), key, event);
         }
     }
 
@@ -445,20 +445,29 @@ impl<'a> Ctx<'a> {
     }
 
     /// `also` for a key of another database than the client's.
-    pub fn also_in(&mut self, database: usize, key: Key<'_>, _event: Event) {
+    pub fn also_in(&mut self, database: usize, key: Key<'_>, event: Event) {
         if self.db.is_listened_to(key.hash) {
-            self.tell(database, key);
+            self.tell(database, key, event);
         }
     }
 
     /// Tells those who listen that a key was changed: at once, under the lock under which it was, those who watch it; those who wait for it are
-    /// served when the command is through.
+    /// served when the command is through, and subscribers are told later (`publish_news`).
     #[cold]
     #[inline(never)]
-    fn tell(&mut self, database: usize, key: Key<'_>) {
+    fn tell(&mut self, database: usize, key: Key<'_>, event: Event) {
         self.db.mark_changed(database, key.hash);
+        self.db.tell(database, event, key.hash, key.bytes);
         if self.db.is_waited_for(database, key.hash) {
             self.blocking.make_ready(database, key.bytes);
+        }
+    }
+
+    /// Publishes what has happened to keys so far: before what others must not find in front of it. Waits for no lock of the keyspace.
+    pub fn publish_news(&mut self) {
+        let news = self.db.take_news();
+        if !news.is_empty() {
+            super::notify::publish(news, self.config.notify, self.pubsub);
         }
     }
 

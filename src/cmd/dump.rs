@@ -206,6 +206,9 @@ fn store(ctx: &mut Ctx<'_>, key: Key<'_>, terms: Terms, value: NewValue<'_>) -> 
     if let Some(seconds) = terms.idle_seconds {
         ctx.db.set_idle_seconds(key, seconds);
     }
+    if there {
+        ctx.db.tell_new(ctx.db.index(), key);
+    }
     ctx.report(key, Event::Restore);
     ctx.out().ok();
     Ok(())

@@ -67,25 +67,34 @@ pub struct Fleet {
 
 /// See [`Fleet`]; `None` until the first change.
 #[derive(Clone, Default)]
-pub struct Settings(Arc<Mutex<Option<Config>>>);
+pub struct Settings(Arc<Mutex<Latest>>);
+
+#[derive(Default)]
+struct Latest {
+    config: Option<Config>,
+    /// How often they were changed.
+    version: u64,
+}
 
 impl Settings {
-    fn lock(&self) -> MutexGuard<'_, Option<Config>> {
+    fn lock(&self) -> MutexGuard<'_, Latest> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes them, or not, if `change` fails; `own` are a worker's, which has them all if nobody has changed any.
-    pub fn change<E>(&self, own: &Config, change: impl FnOnce(&mut Config) -> Result<(), E>) -> Result<(), E> {
+    /// Changes them, or not, if `change` fails; `own` are a worker's, which has them all if nobody has changed any. Returns which change this was,
+    /// from 1 on.
+    pub fn change<E>(&self, own: &Config, change: impl FnOnce(&mut Config) -> Result<(), E>) -> Result<u64, E> {
         let mut current = self.lock();
-        let mut next = current.clone().unwrap_or_else(|| own.clone());
+        let mut next = current.config.clone().unwrap_or_else(|| own.clone());
         change(&mut next)?;
-        *current = Some(next);
-        Ok(())
+        current.config = Some(next);
+        current.version += 1;
+        Ok(current.version)
     }
 
     /// Makes a worker's the latest.
     pub fn adopt(&self, own: &mut Config) {
-        if let Some(latest) = &*self.lock() {
+        if let Some(latest) = &self.lock().config {
             own.clone_from(latest);
         }
     }

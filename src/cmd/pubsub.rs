@@ -49,6 +49,8 @@ pub fn look_at_subscriptions(ctx: &mut Ctx<'_>) {
 }
 
 fn listen(ctx: &mut Ctx<'_>, args: Args<'_>, kind: Kind) -> Outcome {
+    // Who subscribes now is not told of what was before.
+    ctx.publish_news();
     for name in &args[1..] {
         let me = ctx.me;
         ctx.pubsub.subscribe(me, kind, name);
@@ -128,6 +130,7 @@ fn post(ctx: &mut Ctx<'_>, args: Args<'_>, kind: Kind) -> Outcome {
 
 /// Sends a message on its way. Returns how many get it.
 fn deliver(ctx: &mut Ctx<'_>, kind: Kind, channel: &[u8], text: &[u8]) -> Result<usize, DbError> {
+    ctx.publish_news();
     let mut audience = ctx.pubsub.registry.audience(kind, channel);
     let count = audience.count();
     if count > 0 {

@@ -32,7 +32,9 @@ pub fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         return ctx.fail(errors::SYNTAX);
     }
     let settings = ctx.fleet.settings().clone();
-    let mut limits = ctx.config.limits;
+    let (mut limits, mut classes) = (ctx.config.limits, 0);
+    // What has happened so far is told as it was wanted then.
+    ctx.publish_news();
     let changed = settings.change(ctx.config, |config| {
         let (clients_max, level) = (config.maxclients, config.loglevel);
         config.set_all(pairs).map_err(|(i, error)| error.reply(pairs[i][0]))?;
@@ -45,13 +47,17 @@ pub fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         if config.loglevel != level {
             set_level(config.loglevel);
         }
-        limits = config.limits;
+        (limits, classes) = (config.limits, config.notify.told());
         Ok(())
     });
-    if let Err(text) = changed {
-        return ctx.fail(text);
-    }
-    ctx.db.each_shard(|shard| shard.limits = limits);
+    let version = match changed {
+        Ok(version) => version,
+        Err(text) => return ctx.fail(text),
+    };
+    ctx.db.each_shard(|shard| {
+        shard.limits = limits;
+        shard.listeners.publish(classes, version);
+    });
     let make = move || {
         let (settings, mut seen) = (settings.clone(), None);
         move |local: &mut Local<'_>, budget: &mut Budget| {

@@ -24,6 +24,7 @@ pub use value::ValueError;
 use crate::base::cpu;
 use crate::base::limits::Limits;
 use crate::base::log::LogLevel;
+use crate::base::notify::Classes;
 
 /// Every setting, in the type its user needs. Defaults come from the table.
 #[derive(Clone, Debug, PartialEq)]
@@ -67,6 +68,8 @@ pub struct Config {
     pub limits: Limits,
     /// Redis's, kept for CONFIG GET only.
     pub list_compress_depth: u32,
+    /// Keyspace notifications.
+    pub notify: Classes,
     /// Microseconds a worker polls before it blocks.
     pub spin_us: u32,
     /// Absolute path of the file this was read from.
@@ -100,6 +103,7 @@ impl Default for Config {
             io_threads_do_reads: false,
             limits: Limits::default(),
             list_compress_depth: 0,
+            notify: Classes::default(),
             spin_us: 0,
             config_file: None,
         };

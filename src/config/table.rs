@@ -14,6 +14,7 @@ use super::value::{self, ValueError};
 use super::{BindAddr, Config, OutputLimit, OutputLimits};
 use crate::base::cpu;
 use crate::base::log::LogLevel;
+use crate::base::notify::Classes;
 
 /// One setting.
 pub struct Directive {
@@ -371,6 +372,23 @@ pub static DIRECTIVES: &[Directive] = &[
                 b"no" => Ok(()),
                 b"upstart" | b"systemd" | b"auto" => Err(ValueError::Refused(UNSUPERVISED.into())),
                 _ => Err(ValueError::NotOneOf(&["upstart", "systemd", "auto", "no"])),
+            },
+        },
+    },
+    Directive {
+        name: "notify-keyspace-events",
+        aliases: &[],
+        group: Group::General,
+        default: "",
+        mutability: Mutability::Mutable,
+        summary: "Changes of keys to publish, by letters: K E, and of g$lshzxetdmn or A",
+        kind: Kind::Text {
+            what: "<letters>",
+            get: |c| c.notify.text(),
+            set: |c, v| {
+                let refused = || ValueError::Refused("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into());
+                c.notify = Classes::parse(v).ok_or_else(refused)?;
+                Ok(())
             },
         },
     },

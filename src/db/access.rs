@@ -108,9 +108,12 @@ impl Db<'_> {
         }
     }
 
-    /// The item of a key as it lies, for a command that tells about it. Counts as a read, but is no use.
+    /// The item of a key as it lies, for a command that tells about it. Counts as a read, but is no use, and
+    /// nobody is told of a miss.
     pub fn look_at(&mut self, key: Key<'_>) -> Option<Item<'_>> {
-        let found = self.find_read(key)?;
+        let found = self.find(key);
+        self.count_read(found.is_some());
+        let found = found?;
         Some(self.item(found.handle))
     }
 

@@ -4,7 +4,9 @@
 #![allow(unsafe_code)]
 
 use super::containers::Containers;
+use super::event::Event;
 use super::item::{self, Expiry};
+use super::listeners::Listeners;
 use super::view::{free_item, part_with};
 use super::watch::Watches;
 use super::wheel::{Due, Rearm};
@@ -135,11 +137,11 @@ impl Shard {
 
     /// Fires what is due of one database, and drops stale entries of its wheel when they are many.
     fn expire_some(&mut self, index: usize, now_ms: u64) -> bool {
-        let Shard { slab, databases, containers, watches, stats, seed, .. } = &mut *self;
+        let Shard { slab, databases, containers, watches, listeners, stats, seed, .. } = &mut *self;
         let Database { table, wheel, expires, .. } = &mut databases[index];
         let Some(wheel) = wheel else { return false };
         let (expired, seed) = (&mut stats.expired, *seed);
-        let mut due = Expirer { table, containers, watches, index, expires, expired, now_ms, seed };
+        let mut due = Expirer { table, containers, watches, listeners, index, expires, expired, now_ms, seed };
         let more = wheel.advance(slab, now_ms, EXPIRE_UNIT, &mut due);
         if !wheel.is_purging() && !wheel.is_stale(*expires) {
             return more;
@@ -259,6 +261,7 @@ struct Expirer<'a> {
     table: &'a mut Table,
     containers: &'a mut Containers,
     watches: &'a mut Watches,
+    listeners: &'a mut Listeners,
     /// The database.
     index: usize,
     expires: &'a mut u64,
@@ -282,6 +285,11 @@ impl Due for Expirer<'_> {
         if item.expiry.deadline_ms > self.now_ms {
             let armed = rearm.at(slab, item.expiry.deadline_ms);
             return set_armed(slab, item, armed);
+        }
+        if !self.listeners.is_idle() {
+            let mut name = Vec::new();
+            item_at(slab, item.handle).append_key(slab, &mut name);
+            self.listeners.tell(self.index, Event::Expired, &name);
         }
         self.table.remove(slab, item.hash, item.slot);
         part_with(self.table, slab, self.containers, item.hash, item.handle);

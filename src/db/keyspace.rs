@@ -15,7 +15,7 @@
 //! - K2. Who holds a lock waits only for locks of shards with a higher index, and for nothing else.
 #![allow(unsafe_code)]
 
-use super::{Db, Key, Locator, Shard, locks::Locks};
+use super::{Db, Key, Locator, Shard, listeners::News, locks::Locks};
 use crate::base::hash::hash_key;
 use crate::base::sync::lock::{Guarded, NoLock, ShardLock, SpinLock};
 use crate::table::{Mirror, Site, peek};
@@ -77,6 +77,12 @@ pub trait Access {
 
     /// Is a name held, by whatever command?
     fn is_holding(&self) -> bool;
+
+    /// What there is to tell of what this worker has done (see `listeners`).
+    fn has_news(&self) -> bool;
+
+    /// Takes it, in order.
+    fn take_news(&mut self) -> Vec<News>;
 
     /// The room that follows the last byte of a blob on its way in; `None`: no memory. The blob is the caller's alone.
     fn blob_room(&mut self, hash: u64, id: BlobId) -> Option<&mut [u8]>;
@@ -256,6 +262,15 @@ impl Access for Alone {
         !self.shard_ref().holds.is_idle()
     }
 
+    #[inline]
+    fn has_news(&self) -> bool {
+        self.shard_ref().listeners.has_news()
+    }
+
+    fn take_news(&mut self) -> Vec<News> {
+        std::mem::take(self.shard().listeners.news())
+    }
+
     fn blob_room(&mut self, _hash: u64, id: BlobId) -> Option<&mut [u8]> {
         self.shard().blob_spare(id).ok()
     }
@@ -294,7 +309,9 @@ impl Shared {
         let Some(mut shard) = self.keyspace().shards[index].try_lock() else { return true };
         let pending = shard.background(now_ms, sweep, || false);
         let due = shard.next_due_ms();
+        let mut news = std::mem::take(shard.listeners.news());
         drop(shard);
+        self.locks.news.append(&mut news);
         if self.is_mine(index)
             && let Some(due) = due
         {
@@ -370,6 +387,15 @@ impl Access for Shared {
     #[inline(always)]
     fn is_holding(&self) -> bool {
         self.keyspace().holder.load(Ordering::Acquire) != 0
+    }
+
+    #[inline]
+    fn has_news(&self) -> bool {
+        !self.locks.news.is_empty()
+    }
+
+    fn take_news(&mut self) -> Vec<News> {
+        std::mem::take(&mut self.locks.news)
     }
 
     fn blob_room(&mut self, hash: u64, id: BlobId) -> Option<&mut [u8]> {

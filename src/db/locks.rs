@@ -13,6 +13,7 @@
 #![allow(unsafe_code)]
 
 use super::keyspace::{Fetch, Keyspace, Locate, PeekLocator, SHARDS_MAX};
+use super::listeners::News;
 use super::{Db, Shard};
 use crate::base::sync::lock::SpinLock;
 use crate::db::hold::Mode;
@@ -73,6 +74,8 @@ pub(super) struct Locks {
     current: usize,
     /// Shards that were left with work to do.
     pub(super) pending: ShardSet,
+    /// What this worker has to tell of what it has done (see `listeners`).
+    pub(super) news: Vec<News>,
     nowhere: Box<Shard>,
 }
 
@@ -87,6 +90,7 @@ impl Locks {
             on_demand: true,
             current: NONE,
             pending: ShardSet::default(),
+            news: Vec::new(),
             nowhere,
         })
     }

@@ -12,10 +12,12 @@ pub mod background;
 pub mod bits;
 pub mod collections;
 pub mod containers;
+pub mod event;
 mod fields;
 pub mod hold;
 pub mod item;
 pub mod keyspace;
+pub mod listeners;
 mod locks;
 mod snapshot;
 mod strings;
@@ -208,6 +210,7 @@ pub struct Shard {
     pub holds: hold::Holds,
     pub waiters: waiters::Waiters,
     watches: watch::Watches,
+    pub listeners: listeners::Listeners,
     /// Lets any two keys count as those of different shards.
     #[cfg(test)]
     pub apart: bool,
@@ -241,6 +244,7 @@ impl Shard {
             holds: hold::Holds::default(),
             waiters: waiters::Waiters::default(),
             watches: watch::Watches::default(),
+            listeners: listeners::Listeners::default(),
             #[cfg(test)]
             apart: false,
         })

@@ -127,6 +127,7 @@ impl Db<'_> {
             }
             return Err(e);
         }
+        self.tell_new(self.index, to);
         let Some(source) = self.find(from) else { unreachable!("found above, at the same instant") };
         let Shard { slab, databases, .. } = &mut *self.shard;
         let database = &mut databases[self.index];
@@ -215,6 +216,7 @@ impl Db<'_> {
             unsafe { item::overwrite_expiry(slab, h, expiry) };
         }
         self.in_database(database, |target| target.arm_fields(there));
+        self.tell_new(database, key);
         Ok(Moved::Done)
     }
 
@@ -257,7 +259,12 @@ impl Db<'_> {
             (Content::Packed(kind, packed), _) => NewValue::Packed(*kind, packed),
             (Content::Blob(_) | Content::Container(_), _) => unreachable!("a large value is copied before"),
         };
+        let replaces = self.find(key).is_some();
         self.set_string(key, value, deadline)?;
+        self.arm_fields(key);
+        if replaces {
+            self.tell_new(self.index, key);
+        }
         if copied.modified {
             self.mark_modified(key);
         }

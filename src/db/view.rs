@@ -2,9 +2,11 @@
 #![allow(unsafe_code)]
 
 use super::containers::Containers;
+use super::event::Event;
 use super::item::{self, Expiry, Item, Key, NewKey, NewValue, Type};
 use super::locks::Locks;
 use super::{DbError, ItemHash, Shard, access, item_at};
+use crate::base::notify::class;
 use crate::table::{Home, Slot, Table};
 use dolmen_slab::{Handle, Kind, Slab};
 
@@ -97,12 +99,16 @@ impl<'a> Db<'a> {
     /// Swaps two databases in every shard.
     pub fn swap_databases(&mut self, a: usize, b: usize) {
         let now_ms = self.now_ms;
+        let mut news = Vec::new();
         self.each_shard(|shard| {
             if a != b && !shard.watches.is_empty() {
                 shard.touch_swapped(a, b, now_ms);
+                news.append(shard.listeners.news());
             }
             shard.swap(a, b);
         });
+        self.shard.listeners.news().append(&mut news);
+        self.gather_news();
     }
 
     /// A hint that `hash` will be looked up soon: brings its bucket. Only for keys of the command, whose shards are locked.
@@ -168,17 +174,31 @@ impl<'a> Db<'a> {
     #[inline(always)]
     pub(super) fn find_read(&mut self, key: Key<'_>) -> Option<Found> {
         let found = self.find(key);
-        match found {
-            Some(_) => self.shard.stats.hits += 1,
-            None => self.shard.stats.misses += 1,
+        self.count_read(found.is_some());
+        if found.is_none() && self.shard.listeners.wants(class::MISSED) {
+            self.tell(self.index, Event::KeyMiss, key.hash, key.bytes);
         }
         found
+    }
+
+    #[inline(always)]
+    pub(super) fn count_read(&mut self, hit: bool) {
+        if hit {
+            self.shard.stats.hits += 1;
+        } else {
+            self.shard.stats.misses += 1;
+        }
     }
 
     #[cold]
     #[inline(never)]
     pub(super) fn expire(&mut self, hash: u64, found: Found) {
         self.shard.stats.expired += 1;
+        if !self.shard.listeners.is_idle() {
+            let mut name = Vec::new();
+            self.item(found.handle).append_key(&self.shard.slab, &mut name);
+            self.tell(self.index, Event::Expired, hash, &name);
+        }
         self.remove_found(hash, found);
         self.mark_changed(self.index, hash);
     }
@@ -223,6 +243,9 @@ impl<'a> Db<'a> {
             && let NewKey::Blob(id, _) = new_key
         {
             self.shard.slab.blob_release(id);
+        }
+        if self.shard.listeners.wants(class::NEW) && inserted.is_ok() {
+            self.tell(self.index, Event::New, key.hash, key.bytes);
         }
         inserted
     }

@@ -163,13 +163,13 @@ impl Db<'_> {
         }
     }
 
-    /// Could somebody want to know that this key was changed? To be asked in the slice that has changed it, under the lock under which it was.
+    /// Could somebody want to know what happens to this key? To be asked in the slice that has changed it, under the lock under which it was.
     #[inline(always)]
     #[must_use]
     pub fn is_listened_to(&mut self, hash: u64) -> bool {
         debug_assert!(self.is_locked(hash), "a change is reported under the lock under which it was made");
         self.enter(hash);
-        !self.shard.watches.is_empty() || !self.shard.waiters.is_empty()
+        !self.shard.watches.is_empty() || !self.shard.waiters.is_empty() || !self.shard.listeners.is_idle()
     }
 
     /// A key of a database was changed: tells those who watch it.

@@ -54,7 +54,10 @@ impl<A: Access> Engine<A> {
     /// An engine over a keyspace, or its way to one that it shares.
     #[must_use]
     pub fn over(mut keyspace: A, config: Config, clock: Clock, rng: Rng) -> Engine<A> {
-        keyspace.each_shard(|shard| shard.limits = config.limits);
+        keyspace.each_shard(|shard| {
+            shard.limits = config.limits;
+            shard.listeners.publish_first(config.notify.told());
+        });
         Engine {
             keyspace,
             config,
@@ -77,6 +80,12 @@ impl<A: Access> Engine<A> {
         let mut data_bytes = 0;
         self.keyspace.each_shard(|shard| data_bytes += shard.used_bytes());
         data_bytes + self.fleet.sum(&self.stats, Stats::held_bytes)
+    }
+
+    /// Publishes what has happened to keys.
+    pub fn publish_news(&mut self) {
+        let news = self.keyspace.take_news();
+        crate::cmd::notify::publish(news, self.config.notify, &mut self.pubsub);
     }
 
     /// What an errand of another worker may touch.

@@ -87,8 +87,6 @@ pub const SCORE_RANGE: &str = "ERR min or max is not a float";
 pub const LEX_RANGE: &str = "ERR min or max not valid string range item";
 pub const ZRANGE_LIMIT: &str = "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX";
 pub const ZRANGE_SCORES_BY_LEX: &str = "ERR syntax error, WITHSCORES not supported in combination with BYLEX";
-/// ZMPOP.
-pub const COUNT_POSITIVE: &str = "ERR count should be greater than 0";
 /// ZUNION and its kin.
 pub const WEIGHT: &str = "ERR weight value is not a float";
 /// ZRANDMEMBER of the least 64-bit number.

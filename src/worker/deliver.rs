@@ -16,6 +16,9 @@ impl<B: Backend, A: Access> Worker<B, A> {
     /// Writes what was published to those who listen here, and hands over what others are to have.
     #[inline]
     pub(super) fn deliver(&mut self) {
+        if self.state.engine.keyspace.has_news() {
+            self.state.engine.publish_news();
+        }
         let exchange = &self.state.engine.pubsub;
         if exchange.has_outgoing() {
             self.hand_over();

@@ -173,7 +173,9 @@ impl<A: Access> State<A> {
     /// How long the backend may wait for events.
     #[must_use]
     pub fn timeout(&self) -> Duration {
-        let published = !self.engine.pubsub.outbox.is_empty() || self.engine.pubsub.has_outgoing();
+        let published = !self.engine.pubsub.outbox.is_empty()
+            || self.engine.pubsub.has_outgoing()
+            || self.engine.keyspace.has_news();
         if self.background_due || published || !self.ready.is_empty() || !self.orphans.is_empty() || self.has_errands()
         {
             return Duration::ZERO;

@@ -31,6 +31,7 @@ mod hostile;
 mod keys;
 mod lists;
 mod moves;
+mod notifications;
 mod protocol;
 mod pubsub;
 mod server;

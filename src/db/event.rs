@@ -1,31 +1,10 @@
-//! What a command tells of a change: the events of Redis's keyspace notifications, each with its class. A command reports them
-//! (`Ctx::report`, `Ctx::also`); who listens is decided where effects are applied, so that commands are the same whoever does.
+//! What can happen to a key: the events of Redis's keyspace notifications, each with its class. A command reports them (`Ctx::report`,
+//! `Ctx::also`), what happens without one is told here in `db`; who listens is decided by `listeners`, so that commands are the same whoever
+//! does.
 //!
 //! Names and classes are those of the documentation of keyspace notifications.
 
-/// The classes of `notify-keyspace-events`, as bits.
-pub mod class {
-    /// `g`: commands of any type.
-    pub const GENERIC: u16 = 1;
-    /// `$`
-    pub const STRING: u16 = 1 << 1;
-    /// `l`
-    pub const LIST: u16 = 1 << 2;
-    /// `s`
-    pub const SET: u16 = 1 << 3;
-    /// `h`
-    pub const HASH: u16 = 1 << 4;
-    /// `z`
-    pub const ZSET: u16 = 1 << 5;
-    /// `t`
-    pub const STREAM: u16 = 1 << 6;
-    /// `x`
-    pub const EXPIRED: u16 = 1 << 7;
-    /// `e`
-    pub const EVICTED: u16 = 1 << 8;
-    /// `n`, not part of `A`.
-    pub const NEW: u16 = 1 << 9;
-}
+use crate::base::notify::class;
 
 macro_rules! events {
     ($($(#[$doc:meta])* $event:ident $name:literal $class:ident;)*) => {
@@ -47,7 +26,7 @@ macro_rules! events {
                 }
             }
 
-            /// A bit of [`class`].
+            /// A bit of [`class`](crate::base::notify::class).
             #[must_use]
             pub const fn class(self) -> u16 {
                 match self {
@@ -71,6 +50,8 @@ events! {
     Expired "expired" EXPIRED;
     Evicted "evicted" EVICTED;
     New "new" NEW;
+    /// A reading command found nothing.
+    KeyMiss "keymiss" MISSED;
     Set "set" STRING;
     SetRange "setrange" STRING;
     SetBit "setbit" STRING;
