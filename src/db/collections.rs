@@ -383,7 +383,10 @@ impl Db<'_> {
 }
 
 /// The container of an item.
-fn look_at<'a, B: Stored>(
+///
+/// # Errors
+/// [`DbError::WrongType`].
+pub(super) fn look_at<'a, B: Stored>(
     slab: &'a dolmen_slab::Slab,
     containers: &'a super::containers::Containers,
     item: Item<'a>,

@@ -18,6 +18,7 @@ mod harness;
 mod bits;
 mod bug_reports;
 mod clients;
+mod collections;
 mod connection;
 mod control;
 mod differential;

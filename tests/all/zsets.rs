@@ -613,11 +613,10 @@ fn large_sets() {
             c.expect(line, "+QUEUED");
         }
         let replies = c.run("EXEC");
-        assert_eq!(replies.items()[..3].iter().map(Reply::to_string).collect::<Vec<_>>(), [
-            ":19980",
-            ":20",
-            "['m9', 'm19990']"
-        ]);
+        assert_eq!(
+            replies.items()[..3].iter().map(Reply::to_string).collect::<Vec<_>>(),
+            [":19980", ":20", "['m9', 'm19990']"]
+        );
         assert_eq!(replies.items()[3].items().len(), 40);
         c.expect("EXISTS z", ":0");
     }

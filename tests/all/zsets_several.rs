@@ -189,9 +189,8 @@ fn large_sets_like_a_model() {
         let reply = c.run("ZUNION 2 {k}a b WITHSCORES AGGREGATE MAX");
         let found: BTreeMap<String, String> =
             reply.items().chunks(2).map(|pair| (pair[0].text(), pair[1].text())).collect();
-        let expected: BTreeMap<String, String> = (0..9_000)
-            .map(|n| (name(n), (if n < 6_000 { 2 * score(n) } else { score(n) }).to_string()))
-            .collect();
+        let expected: BTreeMap<String, String> =
+            (0..9_000).map(|n| (name(n), (if n < 6_000 { 2 * score(n) } else { score(n) }).to_string())).collect();
         assert_eq!(found, expected);
         let scores: Vec<i64> = reply.items().chunks(2).map(|pair| pair[1].text().parse().unwrap()).collect();
         assert!(scores.is_sorted());

@@ -15,9 +15,7 @@ mod wait;
 pub use members::{zadd, zcard, zcount, zincrby, zlexcount, zmscore, zrank, zrem, zrevrank, zscore};
 pub use operate::{zdiff, zdiffstore, zinter, zintercard, zinterstore, zunion, zunionstore};
 pub use pick::{zrandmember, zscan};
-pub use range::{
-    zrange, zrangebylex, zrangebyscore, zrangestore, zrevrange, zrevrangebylex, zrevrangebyscore,
-};
+pub use range::{zrange, zrangebylex, zrangebyscore, zrangestore, zrevrange, zrevrangebylex, zrevrangebyscore};
 pub use remove::{take, zmpop, zpopmax, zpopmin, zremrangebylex, zremrangebyrank, zremrangebyscore};
 pub use wait::{bzmpop, bzpopmax, bzpopmin};
 

@@ -45,8 +45,20 @@ impl Aggregate {
     fn apply(self, a: f64, b: f64) -> f64 {
         match self {
             Aggregate::Sum => number_or_zero(a + b),
-            Aggregate::Min => if b < a { b } else { a },
-            Aggregate::Max => if b > a { b } else { a },
+            Aggregate::Min => {
+                if b < a {
+                    b
+                } else {
+                    a
+                }
+            }
+            Aggregate::Max => {
+                if b > a {
+                    b
+                } else {
+                    a
+                }
+            }
         }
     }
 }
@@ -384,7 +396,11 @@ impl Job {
                 let key = ctx.key(&home);
                 let len = ctx.db.with_body(key, &mut body, |edit| edit.look().len());
                 let with_scores = self.options.with_scores;
-                if with_scores { scores_head(&mut ctx.reply, len) } else { ctx.reply.array(len) }
+                if with_scores {
+                    scores_head(&mut ctx.reply, len)
+                } else {
+                    ctx.reply.array(len)
+                }
                 Ok(Output::Body { home, body, at: 0, with_scores })
             }
         }

@@ -171,7 +171,11 @@ fn random_members(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<Outcome, Failure>
         return Ok(Outcome::Done);
     }
     if count < 0 {
-        if with_scores { scores_head(&mut ctx.reply, wanted) } else { members_head(&mut ctx.reply, wanted) }
+        if with_scores {
+            scores_head(&mut ctx.reply, wanted)
+        } else {
+            members_head(&mut ctx.reply, wanted)
+        }
         let mut repeats = Repeats { name: args[1].to_vec(), left: wanted, with_scores, last: Vec::new() };
         let done = repeats.step(ctx, &mut Budget::new(ctx.clock, FIRST_SLICE));
         return Ok(if done { Outcome::Done } else { ctx.suspend(Box::new(repeats)) });
@@ -181,11 +185,7 @@ fn random_members(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<Outcome, Failure>
         return Ok(stream::elements::<Zset>(ctx, key, plan)?.unwrap_or(Outcome::Done));
     }
     let work = Sample { name: args[1].to_vec(), wanted, with_scores, len: 0, ranks: HashSet::new(), run: Vec::new() };
-    Ok(if wanted > AT_ONCE {
-        in_slices(ctx, vec![args[1].to_vec()], Mode::Shared, work)
-    } else {
-        at_once(ctx, work)
-    })
+    Ok(if wanted > AT_ONCE { in_slices(ctx, vec![args[1].to_vec()], Mode::Shared, work) } else { at_once(ctx, work) })
 }
 
 /// Members each of which is picked from all.
@@ -282,7 +282,11 @@ impl Work for Sample {
             }
         }
         let (with_scores, found) = (self.with_scores, self.ranks.len());
-        if with_scores { scores_head(&mut ctx.reply, found) } else { members_head(&mut ctx.reply, found) }
+        if with_scores {
+            scores_head(&mut ctx.reply, found)
+        } else {
+            members_head(&mut ctx.reply, found)
+        }
         let nested = with_scores && ctx.reply.is_v3();
         Ok(Some(Output::Run { run: std::mem::take(&mut self.run), at: 0, with_scores, nested }))
     }

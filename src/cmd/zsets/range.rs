@@ -34,11 +34,7 @@ struct Form {
 /// A range of a set whose size is not known yet.
 enum Range<'a> {
     Ranks { start: i64, stop: i64 },
-    Between {
-        ends: Ends<'a>,
-        offset: i64,
-        limit: i64,
-    },
+    Between { ends: Ends<'a>, offset: i64, limit: i64 },
 }
 
 struct Parsed<'a> {

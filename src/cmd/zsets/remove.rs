@@ -217,9 +217,9 @@ fn pop(edit: &mut Edit<'_, Zset>, from: End, count: usize, run: &mut Vec<u8>) ->
 /// Of another type.
 pub fn take(ctx: &mut Ctx<'_>, key: Key<'_>, from: End, count: usize) -> Result<Option<Vec<u8>>, DbError> {
     let mut run = Vec::new();
-    let done = ctx.db.edit::<Zset, _>(key, Missing::Skip, |edit| {
-        Ok((pop(edit, from, count, &mut run), edit.look().is_empty()))
-    })?;
+    let done = ctx
+        .db
+        .edit::<Zset, _>(key, Missing::Skip, |edit| Ok((pop(edit, from, count, &mut run), edit.look().is_empty())))?;
     let Some((popped, is_empty)) = done else { return Ok(None) };
     report_removed(ctx, key, event_of(from), popped, is_empty);
     Ok(Some(run))
@@ -255,9 +255,9 @@ impl Work for Pop {
         while self.left > 0 {
             let n = PIECE.min(self.left);
             let (from, run) = (self.from, &mut self.run);
-            let done = ctx.db.edit::<Zset, _>(key, Missing::Skip, |edit| {
-                Ok((pop(edit, from, n, run), edit.look().is_empty()))
-            })?;
+            let done = ctx
+                .db
+                .edit::<Zset, _>(key, Missing::Skip, |edit| Ok((pop(edit, from, n, run), edit.look().is_empty())))?;
             let (popped, is_empty) = done.unwrap_or((0, false));
             emptied |= is_empty;
             self.popped += popped;
@@ -316,7 +316,8 @@ pub(super) struct ManyPop<'a> {
 impl<'a> ManyPop<'a> {
     /// `numkeys key [key ...] MIN | MAX [COUNT count]`
     pub(super) fn parse(args: &'a [&'a [u8]]) -> Result<ManyPop<'a>, Failure> {
-        let positive = |argument: &[u8]| int::parse_i64(argument).and_then(|n| usize::try_from(n).ok()).filter(|&n| n > 0);
+        let positive =
+            |argument: &[u8]| int::parse_i64(argument).and_then(|n| usize::try_from(n).ok()).filter(|&n| n > 0);
         let numkeys = positive(args[0]).ok_or(errors::NUMKEYS_POSITIVE)?;
         let rest = args[1..].get(numkeys..).filter(|rest| !rest.is_empty()).ok_or(errors::SYNTAX)?;
         let from = match &*rest[0].to_ascii_lowercase() {

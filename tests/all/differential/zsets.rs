@@ -32,7 +32,9 @@ impl Author {
         match self.random.below(16) {
             0 => self.fraction(),
             1 => self.random.pick(&[b"inf".as_slice(), b"-inf", b"+Inf", b"-0", b"nan", b"", b"1e400", b"x"]).to_vec(),
-            2 => self.random.pick(&[b"0.1".as_slice(), b"3.25", b"-2.5", b"1e17", b"9007199254740993", b"1e-7"]).to_vec(),
+            2 => {
+                self.random.pick(&[b"0.1".as_slice(), b"3.25", b"-2.5", b"1e17", b"9007199254740993", b"1e-7"]).to_vec()
+            }
             _ => (i64::try_from(self.random.below(12)).expect("small") - 4).to_string().into_bytes(),
         }
     }
@@ -117,16 +119,70 @@ impl Author {
 
     pub(super) fn zset_step(&mut self) -> Step {
         let names = [
-            "ZADD", "ZADD", "ZADD", "ZADD", "ZADD", "ZADD", "ZADD", "ZADD", "ZINCRBY", "ZINCRBY", "ZREM", "ZREM", "ZCARD",
-            "ZSCORE", "ZMSCORE", "ZRANK", "ZREVRANK", "ZCOUNT", "ZCOUNT", "ZLEXCOUNT", "ZRANGE", "ZRANGE", "ZRANGE",
-            "ZREVRANGE", "ZRANGEBYSCORE", "ZREVRANGEBYSCORE", "ZRANGEBYLEX", "ZREVRANGEBYLEX", "ZRANGESTORE",
-            "ZRANGESTORE", "ZREMRANGEBYRANK", "ZREMRANGEBYSCORE", "ZREMRANGEBYLEX", "ZPOPMIN", "ZPOPMAX", "ZMPOP",
-            "BZPOPMIN", "BZPOPMAX", "BZMPOP", "ZUNION", "ZINTER", "ZDIFF", "ZUNIONSTORE", "ZUNIONSTORE", "ZINTERSTORE",
-            "ZINTERSTORE", "ZDIFFSTORE", "ZINTERCARD", "ZRANDMEMBER", "ZRANDMEMBER", "ZSCAN", "DEL", "TYPE", "SET", "SADD",
+            "ZADD",
+            "ZADD",
+            "ZADD",
+            "ZADD",
+            "ZADD",
+            "ZADD",
+            "ZADD",
+            "ZADD",
+            "ZINCRBY",
+            "ZINCRBY",
+            "ZREM",
+            "ZREM",
+            "ZCARD",
+            "ZSCORE",
+            "ZMSCORE",
+            "ZRANK",
+            "ZREVRANK",
+            "ZCOUNT",
+            "ZCOUNT",
+            "ZLEXCOUNT",
+            "ZRANGE",
+            "ZRANGE",
+            "ZRANGE",
+            "ZREVRANGE",
+            "ZRANGEBYSCORE",
+            "ZREVRANGEBYSCORE",
+            "ZRANGEBYLEX",
+            "ZREVRANGEBYLEX",
+            "ZRANGESTORE",
+            "ZRANGESTORE",
+            "ZREMRANGEBYRANK",
+            "ZREMRANGEBYSCORE",
+            "ZREMRANGEBYLEX",
+            "ZPOPMIN",
+            "ZPOPMAX",
+            "ZMPOP",
+            "BZPOPMIN",
+            "BZPOPMAX",
+            "BZMPOP",
+            "ZUNION",
+            "ZINTER",
+            "ZDIFF",
+            "ZUNIONSTORE",
+            "ZUNIONSTORE",
+            "ZINTERSTORE",
+            "ZINTERSTORE",
+            "ZDIFFSTORE",
+            "ZINTERCARD",
+            "ZRANDMEMBER",
+            "ZRANDMEMBER",
+            "ZSCAN",
+            "DEL",
+            "TYPE",
+            "SET",
+            "SADD",
+            "OBJECT",
+            "COPY",
+            "RENAME",
         ];
         let name = *self.random.pick(&names.each_ref());
         let mut arguments = vec![self.name(name)];
         match name {
+            "OBJECT" => arguments.extend([b"ENCODING".to_vec(), KEYS[self.random.below(4)].to_vec()]),
+            "COPY" | "RENAME" => arguments.extend([self.zset_key(), self.zset_key()]),
             "SADD" => {
                 arguments.push(SET.to_vec());
                 arguments.extend((0..1 + self.random.below(4)).map(|_| self.member()).collect::<Vec<_>>());
@@ -251,7 +307,7 @@ impl Author {
                 _ if name.starts_with('B') => arguments.insert(1, word),
                 _ => arguments.push(word),
             }
-        } else if self.chance(40) && !name.starts_with('B') && name != "ZSCAN" {
+        } else if self.chance(40) && !name.starts_with('B') && !matches!(name, "ZSCAN" | "OBJECT") {
             arguments.pop();
         }
         let inline = self.chance(16) && arguments.iter().map(Vec::len).sum::<usize>() < 5000;
@@ -310,9 +366,7 @@ fn same_number(ours: &Reply, oracle: &Reply) -> bool {
 /// The same but for how numbers are written.
 fn same_numbers(ours: &Reply, oracle: &Reply) -> bool {
     match (ours, oracle) {
-        (Reply::Array(a), Reply::Array(b)) => {
-            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_numbers(a, b))
-        }
+        (Reply::Array(a), Reply::Array(b)) => a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_numbers(a, b)),
         _ if ours == oracle => true,
         (Reply::Bulk(_), Reply::Bulk(text)) if text.iter().any(|b| b".e".contains(b)) => same_number(ours, oracle),
         // A small set of Redis knows no -0.
