@@ -10,6 +10,8 @@ const MEMBERS: [&[u8]; 16] =
 /// Keys that hold sorted sets, and two that may hold something else.
 const KEYS: [&[u8]; 6] = [b"z:1", b"z:2", b"z:3", b"z:4", SET, STRING];
 const STRING: &[u8] = b"z:string";
+/// All of its members have one score: ranges by name of others are what an implementation makes of them, in Redis too.
+const LEX: &[u8] = b"z:lex";
 const SET: &[u8] = b"z:set";
 
 impl Author {
@@ -188,6 +190,12 @@ impl Author {
                 arguments.extend((0..1 + self.random.below(4)).map(|_| self.member()).collect::<Vec<_>>());
             }
             "SET" => arguments.extend([STRING.to_vec(), self.value()]),
+            "ZADD" if self.chance(5) => {
+                arguments.push(LEX.to_vec());
+                for _ in 0..1 + self.random.below(6) {
+                    arguments.extend([b"0".to_vec(), self.member()]);
+                }
+            }
             "ZADD" => {
                 arguments.push(self.zset_key());
                 if self.chance(3) {
@@ -207,14 +215,14 @@ impl Author {
             }
             "ZSCORE" | "ZRANK" | "ZREVRANK" => arguments.extend([self.zset_key(), self.member()]),
             "ZCOUNT" | "ZREMRANGEBYSCORE" => arguments.extend([self.zset_key(), self.score_end(), self.score_end()]),
-            "ZLEXCOUNT" | "ZREMRANGEBYLEX" => arguments.extend([self.zset_key(), self.lex_end(), self.lex_end()]),
+            "ZLEXCOUNT" | "ZREMRANGEBYLEX" => arguments.extend([LEX.to_vec(), self.lex_end(), self.lex_end()]),
             "ZREMRANGEBYRANK" => arguments.extend([self.zset_key(), self.index(), self.index()]),
             "ZRANGE" | "ZRANGESTORE" => {
                 let by = *self.random.pick(&["", "", "BYSCORE", "BYLEX"].each_ref());
                 if name == "ZRANGESTORE" {
                     arguments.push(self.zset_key());
                 }
-                arguments.push(self.zset_key());
+                arguments.push(if by == "BYLEX" { LEX.to_vec() } else { self.zset_key() });
                 arguments.extend(self.range_ends(by));
                 arguments.extend(self.range_options(by, name == "ZRANGESTORE"));
             }
@@ -228,7 +236,7 @@ impl Author {
                 arguments.extend(self.limit(3));
             }
             "ZRANGEBYLEX" | "ZREVRANGEBYLEX" => {
-                arguments.extend([self.zset_key(), self.lex_end(), self.lex_end()]);
+                arguments.extend([LEX.to_vec(), self.lex_end(), self.lex_end()]);
                 arguments.extend(self.limit(3));
             }
             "ZPOPMIN" | "ZPOPMAX" => {
@@ -317,7 +325,7 @@ impl Author {
 
 /// What is left of sorted sets.
 pub(super) fn last_looks() -> impl Iterator<Item = Step> {
-    KEYS.iter().map(|key| Step::new(&[b"ZRANGE".as_slice(), key, b"0", b"-1", b"WITHSCORES"]))
+    KEYS.iter().chain([&LEX]).map(|key| Step::new(&[b"ZRANGE".as_slice(), key, b"0", b"-1", b"WITHSCORES"]))
 }
 
 /// Whether two replies to a command on sorted sets mean the same, though they are not the same.
