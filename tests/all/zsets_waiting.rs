@@ -39,6 +39,8 @@ fn what_is_there_is_taken_at_once() {
         BZMPOP 0 1 z NOSUCH      => -ERR syntax error
         BZMPOP 0 1 z MIN COUNT 0 => -ERR count should be greater than 0
         BZMPOP 0 2 z MIN         => -ERR syntax error
+        BZMPOP x 0 z MIN         => -ERR numkeys should be greater than 0
+        BZMPOP x 1 z NOSUCH      => -ERR syntax error
         SET string v             => +OK
         BZPOPMIN string 0        => -WRONGTYPE
         BZPOPMIN none string 0   => -WRONGTYPE

@@ -37,7 +37,7 @@ impl Options {
             at += 1;
         }
         let pairs = args.len() - at;
-        if pairs == 0 || pairs % 2 != 0 {
+        if pairs == 0 || !pairs.is_multiple_of(2) {
             return Err(errors::SYNTAX.into());
         }
         if options.nx && options.xx {

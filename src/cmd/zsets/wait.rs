@@ -52,8 +52,9 @@ pub fn bzmpop(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn many(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<Outcome, Failure> {
-    let timeout_ns = parse_timeout_ns(args[1])?;
+    // The timeout is looked at last, as in Redis.
     let ManyPop { keys, from, count } = ManyPop::parse(&args[2..])?;
+    let timeout_ns = parse_timeout_ns(args[1])?;
     // What is there may be much, which is taken in slices.
     for name in keys {
         let key = ctx.key(name);
