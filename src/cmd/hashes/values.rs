@@ -178,7 +178,7 @@ impl<'a, 'b> SetOptions<'a, 'b> {
             match &*lower {
                 b"fields" => {
                     let [number, pairs @ ..] = rest else { return Err(arity()) };
-                    if pairs.is_empty() {
+                    if pairs.len() < 2 {
                         return Err(arity());
                     }
                     let count = parse_int(number).ok().and_then(|count| i32::try_from(count).ok());
