@@ -7,6 +7,7 @@
 //! Two clocks are at work, so deadlines are far away or long past, and what depends on the time of day is compared with a tolerance.
 
 mod hashes;
+mod lists;
 mod transactions;
 
 use std::fmt::Write as _;
@@ -369,6 +370,9 @@ impl Author {
         if self.chance(6) {
             return self.hash_step();
         }
+        if self.chance(6) {
+            return self.list_step();
+        }
         let names = [
             "SET",
             "SET",
@@ -708,6 +712,7 @@ impl Author {
                 program.push(Step::new(&[b"OBJECT", &b"ENCODING"[..], key]));
             }
             program.extend(hashes::KEYS.map(|key| Step::new(&[b"HGETALL", key])));
+            program.extend(lists::KEYS.map(|key| Step::new(&[b"LRANGE".as_slice(), key, b"0", b"-1"])));
         }
         program
     }
