@@ -171,7 +171,13 @@ pub fn take_or_wait(ctx: &mut Ctx<'_>, ask: &Ask<'_>) -> Outcome {
     }
     let deadline_ns = ask.timeout_ns.map(|ns| ctx.clock.mono_ns().saturating_add(ns));
     ctx.blocking.add(deadline_ns, &waiting);
+    count(ctx);
     ctx.suspend(Box::new(Blocked { waiting, keys, deadline_ns, answer: ask.answer, over: false }))
+}
+
+/// What INFO tells is true when the next reply is sent.
+fn count(ctx: &mut Ctx<'_>) {
+    ctx.stats.blocked_clients = ctx.blocking.len() as u64;
 }
 
 /// Takes elements from a key, if it has some. `None`: there is no such key.
@@ -326,6 +332,7 @@ impl Task for Blocked {
         let Stage::Done(_) = self.waiting.claim.stage() else { return false };
         self.leave(&mut ctx.db);
         ctx.blocking.remove(self.waiting.client);
+        count(ctx);
         let served = self.waiting.served().take();
         match served {
             Some(Served::Elements { key, run }) => (self.answer.full)(&mut ctx.reply, &key, &run),

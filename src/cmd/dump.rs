@@ -28,19 +28,23 @@ pub fn dump(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         return Outcome::Done;
     };
     let mut head = vec![value_type::STRING];
-    match copied.content {
-        Content::Raw(bytes) => string::write(&bytes, &mut head),
-        Content::Int(number) => string::write_int(number, &mut head),
+    match &copied.content {
+        Content::Raw(bytes) => string::write(bytes, &mut head),
+        Content::Int(number) => string::write_int(*number, &mut head),
         Content::Blob(blob) => {
             string::write_length(blob.len() as u64, &mut head);
             let mut checksum = Checksum::default();
             checksum.update(&head);
             let reader = Reader::new(blob.clone(), 0, blob.len());
-            let mut task = DumpTask { head, reader, checksum, blob: Some(blob) };
+            let mut task = DumpTask { head, reader, checksum, blob: Some(blob.clone()) };
             if task.step(ctx, &mut Budget::new(ctx.clock, FIRST_SLICE)) {
                 return Outcome::Done;
             }
             return ctx.suspend(Box::new(task));
+        }
+        Content::Packed(..) | Content::Container(_) => {
+            copied.close(&mut ctx.db);
+            return ctx.fail("ERR DUMP of this type comes with its codec");
         }
     }
     payload::seal(&mut head);

@@ -305,26 +305,24 @@ impl Db<'_> {
     /// # Errors
     /// [`DbError::WrongType`].
     pub fn open_view<B: Stored>(&mut self, key: Key<'_>, span: Span) -> Result<Option<Viewed<B>>, DbError> {
-        let found = self.find_read(key);
-        self.view_found(key, found, span)
+        match self.find_read(key) {
+            Some(found) => self.view_found(key, found, span).map(Some),
+            None => Ok(None),
+        }
     }
 
-    /// The same for a command that has counted its look at the key already, or that goes on to write.
+    /// The same for a command that has read the key before: it is not counted again.
     ///
     /// # Errors
     /// [`DbError::WrongType`].
-    pub fn open_view_uncounted<B: Stored>(&mut self, key: Key<'_>, span: Span) -> Result<Option<Viewed<B>>, DbError> {
-        let found = self.find(key);
-        self.view_found(key, found, span)
+    pub fn open_view_again<B: Stored>(&mut self, key: Key<'_>, span: Span) -> Result<Option<Viewed<B>>, DbError> {
+        match self.find(key) {
+            Some(found) => self.view_found(key, found, span).map(Some),
+            None => Ok(None),
+        }
     }
 
-    fn view_found<B: Stored>(
-        &mut self,
-        key: Key<'_>,
-        found: Option<Found>,
-        span: Span,
-    ) -> Result<Option<Viewed<B>>, DbError> {
-        let Some(found) = found else { return Ok(None) };
+    fn view_found<B: Stored>(&mut self, key: Key<'_>, found: Found, span: Span) -> Result<Viewed<B>, DbError> {
         if self.item(found.handle).kind() != B::TYPE {
             return Err(DbError::WrongType);
         }
@@ -341,7 +339,7 @@ impl Db<'_> {
                 (big.len(), Source::Big(id, big.open_view(slab, span)))
             }
         };
-        Ok(Some(Viewed { hash: key.hash, len, source }))
+        Ok(Viewed { hash: key.hash, len, source })
     }
 
     /// Appends the next elements of a view to `run` (see [`crate::types::Container::view_next`]). False: those were the last.
@@ -407,7 +405,10 @@ impl Db<'_> {
 }
 
 /// The container of an item.
-fn look_at<'a, B: Stored>(
+///
+/// # Errors
+/// [`DbError::WrongType`].
+pub(super) fn look_at<'a, B: Stored>(
     slab: &'a dolmen_slab::Slab,
     containers: &'a super::containers::Containers,
     item: Item<'a>,

@@ -7,6 +7,7 @@
 //! Invariant on which the unsafe code here and in `item` rests: **a handle in a table of a shard is a live item of that shard's slab,
 //! and nothing else keeps an item's handle across calls.**
 pub mod access;
+pub mod any;
 pub mod background;
 pub mod bits;
 pub mod collections;

@@ -52,8 +52,6 @@ pub const NUMKEYS_PAIRS: &str = "ERR wrong number of key-value pairs";
 /// SINTERCARD and other commands that are told how many keys they get.
 pub const NUMKEYS_POSITIVE: &str = "ERR numkeys should be greater than 0";
 pub const NUMKEYS_TOO_MANY: &str = "ERR Number of keys can't be greater than number of args";
-/// LMPOP, ZMPOP.
-pub const COUNT_POSITIVE: &str = "ERR count should be greater than 0";
 pub const RANK_ZERO: &str = "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to \
                              start from the end of the list";
 pub const COUNT_NEGATIVE: &str = "ERR COUNT can't be negative";
@@ -77,6 +75,23 @@ pub const BITFIELD_READ_ONLY: &str = "ERR BITFIELD_RO only supports the GET subc
 /// EXPIRE and its kin.
 pub const EXPIRE_NX_AND_OTHERS: &str = "ERR NX and XX, GT or LT options at the same time are not compatible";
 pub const EXPIRE_GT_AND_LT: &str = "ERR GT and LT options at the same time are not compatible";
+/// ZADD.
+pub const ZADD_NX_AND_XX: &str = "ERR XX and NX options at the same time are not compatible";
+pub const ZADD_GT_LT_NX: &str = "ERR GT, LT, and/or NX options at the same time are not compatible";
+pub const ZADD_INCR_PAIR: &str = "ERR INCR option supports a single increment-element pair";
+pub const SCORE_NAN: &str = "ERR resulting score is not a number (NaN)";
+/// Ranges of sorted sets.
+pub const SCORE_RANGE: &str = "ERR min or max is not a float";
+pub const LEX_RANGE: &str = "ERR min or max not valid string range item";
+pub const ZRANGE_LIMIT: &str = "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX";
+pub const ZRANGE_SCORES_BY_LEX: &str = "ERR syntax error, WITHSCORES not supported in combination with BYLEX";
+/// ZMPOP.
+pub const COUNT_POSITIVE: &str = "ERR count should be greater than 0";
+/// ZUNION and its kin.
+pub const WEIGHT: &str = "ERR weight value is not a float";
+/// ZRANDMEMBER of the least 64-bit number.
+pub const RANDOM_COUNT: &str =
+    "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
 pub const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 pub const NOAUTH: &str = "NOAUTH Authentication required.";
 /// HELLO without AUTH on a connection that needs one.
@@ -130,6 +145,11 @@ pub const TIMEOUT_NEGATIVE: &str = "ERR timeout is negative";
 
 /// Bytes of a command's name, and of its arguments together, that an error quotes.
 const PREVIEW_BYTES: usize = 128;
+
+/// ZUNION and its kin without keys. `command` in lower case.
+pub fn too_few_keys(command: &str) -> String {
+    format!("ERR at least 1 input key is needed for '{command}' command")
+}
 
 /// `command` in lower case, as in the command table.
 pub fn invalid_expire_time(command: &str) -> String {

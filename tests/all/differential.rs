@@ -9,6 +9,7 @@
 mod hashes;
 mod lists;
 mod transactions;
+mod zsets;
 
 use std::fmt::Write as _;
 
@@ -367,11 +368,11 @@ impl Author {
     }
 
     fn step(&mut self) -> Step {
-        if self.chance(6) {
-            return self.hash_step();
-        }
-        if self.chance(6) {
-            return self.list_step();
+        match self.random.below(8) {
+            0 => return self.hash_step(),
+            1 | 2 => return self.zset_step(),
+            3 => return self.list_step(),
+            _ => {}
         }
         let names = [
             "SET",
@@ -713,6 +714,7 @@ impl Author {
             }
             program.extend(hashes::KEYS.map(|key| Step::new(&[b"HGETALL", key])));
             program.extend(lists::KEYS.map(|key| Step::new(&[b"LRANGE".as_slice(), key, b"0", b"-1"])));
+            program.extend(zsets::last_looks());
         }
         program
     }
@@ -806,6 +808,7 @@ const TTL_MAX_MS: i64 = DEADLINE_MAX_MS - 4_000_000_000_000;
 /// - what depends on the clock (TTL, PTTL, deadlines relative to now) by some seconds;
 /// - deadlines after the year 10889, which Dolmen keeps as that year: an item has 48 bits for the milliseconds;
 /// - the order of KEYS, SCAN and CONFIG GET, and which key RANDOMKEY draws;
+/// - how many digits of a score are written, and which members of a sorted set are drawn at random;
 /// - what HELLO tells of the server itself;
 /// - DUMP of long strings, which Redis packs and Dolmen does not;
 /// - OBJECT REFCOUNT: Redis shares small numbers between keys; and OBJECT IDLETIME by some seconds;
@@ -846,6 +849,7 @@ fn same(step: &Step, ours: &Reply, oracle: &Reply) -> bool {
             told(ours) == told(oracle)
         }
         (name, _, _) if name.starts_with('h') && hashes::same(step, ours, oracle) => true,
+        (name, _, _) if name.starts_with('z') || name.starts_with("bz") => zsets::same(step, ours, oracle),
         ("info", _, _) => keyspace(ours) == keyspace(oracle),
         _ => false,
     }

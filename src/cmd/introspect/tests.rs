@@ -80,6 +80,14 @@ static ROWS: &[Command<()>] = &[
     spec::CONFIG.container((), CONFIG), spec::TIME.run(()), spec::DEBUG.run(()), spec::SHUTDOWN.run(()),
     spec::SETBIT.run(()), spec::GETBIT.run(()), spec::BITCOUNT.run(()), spec::BITPOS.run(()), spec::BITOP.run(()),
     spec::BITFIELD.run(()), spec::BITFIELD_RO.run(()),
+    spec::ZADD.run(()), spec::ZINCRBY.run(()), spec::ZREM.run(()), spec::ZCARD.run(()), spec::ZSCORE.run(()),
+    spec::ZMSCORE.run(()), spec::ZRANK.run(()), spec::ZREVRANK.run(()), spec::ZCOUNT.run(()), spec::ZLEXCOUNT.run(()),
+    spec::ZRANGE.run(()), spec::ZREVRANGE.run(()), spec::ZRANGEBYSCORE.run(()), spec::ZREVRANGEBYSCORE.run(()),
+    spec::ZRANGEBYLEX.run(()), spec::ZREVRANGEBYLEX.run(()), spec::ZRANGESTORE.run(()), spec::ZREMRANGEBYRANK.run(()),
+    spec::ZREMRANGEBYSCORE.run(()), spec::ZREMRANGEBYLEX.run(()), spec::ZPOPMIN.run(()), spec::ZPOPMAX.run(()),
+    spec::ZMPOP.run(()), spec::BZPOPMIN.run(()), spec::BZPOPMAX.run(()), spec::BZMPOP.run(()), spec::ZUNION.run(()),
+    spec::ZINTER.run(()), spec::ZDIFF.run(()), spec::ZUNIONSTORE.run(()), spec::ZINTERSTORE.run(()),
+    spec::ZDIFFSTORE.run(()), spec::ZINTERCARD.run(()), spec::ZRANDMEMBER.run(()), spec::ZSCAN.run(()),
     spec::SUBSCRIBE.run(()), spec::UNSUBSCRIBE.run(()), spec::PSUBSCRIBE.run(()), spec::PUNSUBSCRIBE.run(()),
     spec::SSUBSCRIBE.run(()), spec::SUNSUBSCRIBE.run(()), spec::PUBLISH.run(()), spec::SPUBLISH.run(()),
     spec::PUBSUB.container((), PUBSUB),
@@ -106,6 +114,8 @@ const OURS: [&str; 7] = ["client|no-touch", "flush", "client|setinfo", "msetex",
 /// Commands that Redis deprecates, or whose arguments it documents, only since 7.2.
 const DEPRECATED_LATER: [&str; 4] = ["quit", "setnx", "setex", "psetex"];
 const ARGUED_LATER: [&str; 3] = ["command|getkeys", "command|getkeysandflags", "bitop"];
+/// Commands with an optional argument that came with 7.2, so that their arity is another.
+const WIDER: [&str; 2] = ["zrank", "zrevrank"];
 
 /// The full names of our commands that Redis 7.0 has, too.
 fn shared_names() -> impl Iterator<Item = &'static str> {
@@ -323,19 +333,24 @@ fn comparable(tree: &mut Tree) {
                     pairs.sort_by(|[a, _], [b, _]| a.text().cmp(b.text()));
                     *subs = pairs.into_iter().flatten().collect();
                 }
-                // Of Redis 7.4 and 8: HSCAN without values, SET's conditions.
+                // Of Redis 7.2 to 8: ranks with scores, HSCAN without values, SET's conditions.
                 "arguments" => value
                     .items_mut()
-                    .retain(|argument| !["7.4.0", "8.4.0"].contains(&argument.get_text("since").as_str())),
+                    .retain(|argument| !["7.2.0", "7.4.0", "8.4.0"].contains(&argument.get_text("since").as_str())),
                 name if DEPRECATED_LATER.contains(&name) => {
                     drop_fields(value, &["doc_flags", "deprecated_since", "replaced_by"]);
                 }
                 name if ARGUED_LATER.contains(&name) => drop_fields(value, &["arguments"]),
+                name if WIDER.contains(&name) => drop_fields(value, &["history"]),
                 _ => {}
             }
         }
     }
     let is_info = items.len() == 10 && matches!(items[1], Tree::Leaf(ref text) if text.starts_with(':'));
+    if is_info && WIDER.contains(&items[0].text()) {
+        let exact = items[1].text().replace('-', "");
+        items[1] = Tree::Leaf(format!(":{exact}"));
+    }
     if is_info && let Tree::Many('*', subs) = &mut items[9] {
         subs.retain(|sub| is_shared(sub.items()[0].text()));
         subs.sort_by(|a, b| a.items()[0].text().cmp(b.items()[0].text()));

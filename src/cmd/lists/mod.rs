@@ -177,7 +177,7 @@ fn lrange_from(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<Outcome, Failure> {
     if written == count {
         return Ok(Outcome::Done);
     }
-    let Some(view) = ctx.db.open_view_uncounted::<List>(key, Span { skip: first + written, reverse: false })? else {
+    let Some(view) = ctx.db.open_view_again::<List>(key, Span { skip: first + written, reverse: false })? else {
         unreachable!("the list was there");
     };
     Ok(Elements::new(view, count - written).begin(ctx))

@@ -178,7 +178,7 @@ fn pop_many(
     }
     // What is cut off is read from a view, in slices.
     let span = Span { skip: 0, reverse: end == End::Tail };
-    let Some(view) = ctx.db.open_view_uncounted::<List>(key, span)? else { unreachable!("the list was there") };
+    let Some(view) = ctx.db.open_view_again::<List>(key, span)? else { unreachable!("the list was there") };
     let (front, back) = if end == End::Head { (count, 0) } else { (0, count) };
     if let Err(error) = ctx.db.edit::<List, _>(key, Missing::Skip, |edit| Ok(edit.trim(front, back)?)) {
         ctx.db.close_view(view);

@@ -61,7 +61,7 @@ fn find(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<Outcome, Failure> {
         return Ok(Outcome::Done);
     }
     let span = Span { skip: search.looked, reverse: search.reverse };
-    let view = ctx.db.open_view_uncounted::<List>(key, span)?;
+    let view = ctx.db.open_view_again::<List>(key, span)?;
     Ok(ctx.suspend(Box::new(Find { search, element: args[2].to_vec(), view, written: 0 })))
 }
 

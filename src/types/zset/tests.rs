@@ -27,7 +27,7 @@ struct Model {
 impl Model {
     fn put(&mut self, member: &[u8], score: f64) -> Put {
         match self.scores.get(member) {
-            Some(&old) if old == score => return Put::Nothing,
+            Some(&old) if old.to_bits() == score.to_bits() => return Put::Nothing,
             Some(&old) => assert!(self.order.remove(&(score::key(old), member.to_vec()))),
             None => {}
         }

@@ -55,7 +55,7 @@ impl Author {
         if self.chance(12) { self.value() } else { self.random.pick(&ELEMENTS).to_vec() }
     }
 
-    fn index(&mut self) -> Vec<u8> {
+    fn list_index(&mut self) -> Vec<u8> {
         if self.chance(10) {
             return self.integer();
         }
@@ -126,10 +126,10 @@ impl Author {
                 }
             }
             "LPOP" | "RPOP" if self.chance(2) => arguments.push(self.size()),
-            "LRANGE" | "LTRIM" => arguments.extend([self.index(), self.index()]),
-            "LINDEX" => arguments.push(self.index()),
-            "LSET" => arguments.extend([self.index(), self.element()]),
-            "LREM" => arguments.extend([self.index(), self.element()]),
+            "LRANGE" | "LTRIM" => arguments.extend([self.list_index(), self.list_index()]),
+            "LINDEX" => arguments.push(self.list_index()),
+            "LSET" => arguments.extend([self.list_index(), self.element()]),
+            "LREM" => arguments.extend([self.list_index(), self.element()]),
             "LINSERT" => {
                 let word = *self.random.pick(&["BEFORE", "AFTER", "BEFORE", "AFTER", "NOSUCH"].each_ref());
                 arguments.extend([self.name(word), self.element(), self.element()]);
@@ -140,7 +140,7 @@ impl Author {
                     let option = *self.random.pick(&["RANK", "COUNT", "MAXLEN", "RANK", "COUNT", "NOSUCH"].each_ref());
                     arguments.push(self.name(option));
                     // Redis 7.0 takes the least rank for a small one.
-                    let number = if option == "RANK" { self.index() } else { self.size() };
+                    let number = if option == "RANK" { self.list_index() } else { self.size() };
                     arguments.push(if number.starts_with(b"-9") { b"-1".to_vec() } else { number });
                 }
             }
