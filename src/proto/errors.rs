@@ -52,8 +52,6 @@ pub const NUMKEYS_PAIRS: &str = "ERR wrong number of key-value pairs";
 /// SINTERCARD and other commands that are told how many keys they get.
 pub const NUMKEYS_POSITIVE: &str = "ERR numkeys should be greater than 0";
 pub const NUMKEYS_TOO_MANY: &str = "ERR Number of keys can't be greater than number of args";
-/// LMPOP, ZMPOP.
-pub const COUNT_POSITIVE: &str = "ERR count should be greater than 0";
 pub const RANK_ZERO: &str = "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to \
                              start from the end of the list";
 pub const COUNT_NEGATIVE: &str = "ERR COUNT can't be negative";

@@ -7,6 +7,7 @@
 //! Two clocks are at work, so deadlines are far away or long past, and what depends on the time of day is compared with a tolerance.
 
 mod hashes;
+mod lists;
 mod transactions;
 mod zsets;
 
@@ -370,6 +371,7 @@ impl Author {
         match self.random.below(8) {
             0 => return self.hash_step(),
             1 | 2 => return self.zset_step(),
+            3 => return self.list_step(),
             _ => {}
         }
         let names = [
@@ -711,6 +713,7 @@ impl Author {
                 program.push(Step::new(&[b"OBJECT", &b"ENCODING"[..], key]));
             }
             program.extend(hashes::KEYS.map(|key| Step::new(&[b"HGETALL", key])));
+            program.extend(lists::KEYS.map(|key| Step::new(&[b"LRANGE".as_slice(), key, b"0", b"-1"])));
             program.extend(zsets::last_looks());
         }
         program
