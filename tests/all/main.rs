@@ -29,6 +29,7 @@ mod keys;
 mod moves;
 mod protocol;
 mod pubsub;
+mod rdb;
 mod server;
 mod sets;
 mod settings;
