@@ -7,6 +7,7 @@
 //! Two clocks are at work, so deadlines are far away or long past, and what depends on the time of day is compared with a tolerance.
 
 mod hashes;
+mod sets;
 mod transactions;
 
 use std::fmt::Write as _;
@@ -369,6 +370,9 @@ impl Author {
         if self.chance(6) {
             return self.hash_step();
         }
+        if self.chance(6) {
+            return self.set_step();
+        }
         let names = [
             "SET",
             "SET",
@@ -708,6 +712,7 @@ impl Author {
                 program.push(Step::new(&[b"OBJECT", &b"ENCODING"[..], key]));
             }
             program.extend(hashes::KEYS.map(|key| Step::new(&[b"HGETALL", key])));
+            program.extend(sets::KEYS.map(|key| Step::new(&[b"SMEMBERS", key])));
         }
         program
     }
@@ -841,6 +846,7 @@ fn same(step: &Step, ours: &Reply, oracle: &Reply) -> bool {
             told(ours) == told(oracle)
         }
         (name, _, _) if name.starts_with('h') && hashes::same(step, ours, oracle) => true,
+        (name, _, _) if name.starts_with('s') && sets::same(step, ours, oracle) => true,
         ("info", _, _) => keyspace(ours) == keyspace(oracle),
         _ => false,
     }
