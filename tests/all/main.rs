@@ -34,6 +34,7 @@ mod moves;
 mod notifications;
 mod protocol;
 mod pubsub;
+mod rdb;
 mod server;
 mod sets;
 mod settings;

@@ -280,7 +280,6 @@ fn signed(bytes: &[u8]) -> i64 {
 }
 
 /// The length of a listpack's element as it stands behind it; how many bytes that takes.
-#[expect(clippy::cast_possible_truncation, reason = "seven bits")]
 fn backward_length(len: usize, into: &mut [u8; 5]) -> usize {
     let bytes = match len {
         0..0x80 => 1,
@@ -290,7 +289,7 @@ fn backward_length(len: usize, into: &mut [u8; 5]) -> usize {
         _ => 5,
     };
     for (i, byte) in into[..bytes].iter_mut().enumerate() {
-        *byte = (len >> (7 * (bytes - 1 - i)) & 0x7f) as u8 | if i > 0 { 0x80 } else { 0 };
+        *byte = (len >> (7 * (bytes - 1 - i))).to_le_bytes()[0] & 0x7f | if i > 0 { 0x80 } else { 0 };
     }
     bytes
 }

@@ -571,3 +571,46 @@ fn runs_are_as_small_as_was_asked_for() {
     assert_eq!(run.len() as u64, bytes + 5);
     assert_eq!(whole(&value), Err(Malformed), "longer than is allowed");
 }
+
+/// As redis-server 7.0.15 dumped them: lists (one packed, with a reference in it; one of two nodes), sets, hashes, zsets.
+#[test]
+fn values_of_redis() {
+    let x = "x".repeat(70);
+    let list = run_of(&["a", "12", "-5000", &x]);
+    for (value, kind, run) in [
+        (
+            &b"\x12\x01\x02\xc3\x19@Y\x11Y\x00\x00\x00\x04\x00\x81a\x02\x0c\x01\xf1x\xec\x03\xe0Fx\xe0<\x00\x01H\xff"[..],
+            Kind::List,
+            list,
+        ),
+        (
+            b"\x12\x02\x02\x0d\x0d\x00\x00\x00\x02\x00\x81a\x02\x81b\x02\xff\x02\x0c\x0c\x00\x00\x00\x02\x00\x81c\x02\x01\x01\xff",
+            Kind::List,
+            run_of(&["a", "b", "c", "1"]),
+        ),
+        (
+            b"\x0b\x14\x04\x00\x00\x00\x03\x00\x00\x00\x90\xee\xfe\xff\x01\x00\x00\x00\x05\x00\x00\x00",
+            Kind::Set,
+            run_of(&["-70000", "1", "5"]),
+        ),
+        (b"\x02\x02\x01b\x01a", Kind::Set, run_of(&["b", "a"])),
+        (
+            b"\x10\x12\x12\x00\x00\x00\x04\x00\x81f\x02\x81v\x02\x01\x01\xc1,\x02\xff",
+            Kind::Hash,
+            run_of_hash(&["f", "v", "1", "300"]),
+        ),
+        (b"\x04\x01\x01f\x01v", Kind::Hash, run_of_hash(&["f", "v"])),
+        (
+            b"\x11\x1d\x1d\x00\x00\x00\x06\x00\x81b\x02\xdf\xfd\x02\x81a\x02\x831.5\x04\x81c\x02\x83inf\x04\xff",
+            Kind::Zset,
+            run_of_zset(&[("b", -3.0), ("a", 1.5), ("c", f64::INFINITY)]),
+        ),
+        (
+            b"\x05\x02\x01a\x00\x00\x00\x00\x00\x00\xf8?\x01b\x00\x00\x00\x00\x00\x00\xf0\xff",
+            Kind::Zset,
+            run_of_zset(&[("a", 1.5), ("b", f64::NEG_INFINITY)]),
+        ),
+    ] {
+        assert_eq!(whole(value), Ok((kind, run)), "{value:02x?}");
+    }
+}
