@@ -115,6 +115,15 @@ macro_rules! of_types {
                 }
             }
 
+            /// Appends all elements of a packed container to `run`; their number.
+            pub fn unpack(&self, kind: Type, packed: &[u8], run: &mut Vec<u8>) -> usize {
+                match kind {
+                    Type::String => {}
+                    $(Type::$name => <$name as Container>::unpack(packed, Span::default(), run),)*
+                }
+                crate::types::packed::count(packed)
+            }
+
             /// The name of the encoding that Redis would have given the container at a key. `None`: there is none.
             pub fn container_encoding(&mut self, key: Key<'_>) -> Option<&'static str> {
                 let found = self.find(key)?;

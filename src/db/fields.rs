@@ -159,6 +159,12 @@ impl Db<'_> {
         self.shard.databases[self.index].arm_fields_at(hash, due_ms);
     }
 
+    /// Does a key hold a hash with a field that has a deadline?
+    pub fn has_timed_fields(&mut self, key: Key<'_>) -> bool {
+        let Some(found) = self.find(key) else { return false };
+        self.item(found.handle).kind() == Type::Hash && self.shard.earliest_field_ms(found) != u64::MAX
+    }
+
     /// A value has come to a key from elsewhere: has its fields expire in time, if it is a hash with such.
     pub fn arm_fields(&mut self, key: Key<'_>) {
         if let Some(found) = self.find(key)

@@ -75,6 +75,8 @@ pub const BITFIELD_READ_ONLY: &str = "ERR BITFIELD_RO only supports the GET subc
 /// EXPIRE and its kin.
 pub const EXPIRE_NX_AND_OTHERS: &str = "ERR NX and XX, GT or LT options at the same time are not compatible";
 pub const EXPIRE_GT_AND_LT: &str = "ERR GT and LT options at the same time are not compatible";
+/// LMPOP and ZMPOP.
+pub const COUNT_POSITIVE: &str = "ERR count should be greater than 0";
 /// ZADD.
 pub const ZADD_NX_AND_XX: &str = "ERR XX and NX options at the same time are not compatible";
 pub const ZADD_GT_LT_NX: &str = "ERR GT, LT, and/or NX options at the same time are not compatible";

@@ -7,11 +7,8 @@
 //! Two clocks are at work, so deadlines are far away or long past, and what depends on the time of day is compared with a tolerance.
 
 mod hashes;
-<<<<<<< HEAD
 mod lists;
-=======
 mod sets;
->>>>>>> sets
 mod transactions;
 mod zsets;
 
@@ -720,12 +717,9 @@ impl Author {
                 program.push(Step::new(&[b"OBJECT", &b"ENCODING"[..], key]));
             }
             program.extend(hashes::KEYS.map(|key| Step::new(&[b"HGETALL", key])));
-<<<<<<< HEAD
             program.extend(lists::KEYS.map(|key| Step::new(&[b"LRANGE".as_slice(), key, b"0", b"-1"])));
             program.extend(zsets::last_looks());
-=======
             program.extend(sets::KEYS.map(|key| Step::new(&[b"SMEMBERS", key])));
->>>>>>> sets
         }
         program
     }
@@ -860,11 +854,8 @@ fn same(step: &Step, ours: &Reply, oracle: &Reply) -> bool {
             told(ours) == told(oracle)
         }
         (name, _, _) if name.starts_with('h') && hashes::same(step, ours, oracle) => true,
-<<<<<<< HEAD
         (name, _, _) if name.starts_with('z') || name.starts_with("bz") => zsets::same(step, ours, oracle),
-=======
         (name, _, _) if name.starts_with('s') && sets::same(step, ours, oracle) => true,
->>>>>>> sets
         ("info", _, _) => keyspace(ours) == keyspace(oracle),
         _ => false,
     }
