@@ -180,12 +180,12 @@ impl Db<'_> {
         let (index, now_ms) = (self.index, self.now_ms);
         let Some(found) = find_hash(self.shard, index, hash) else { return 0 };
         let due_ms = self.shard.earliest_field_ms(found);
-        // A key whose own deadline has come goes as a whole.
-        if due_ms > now_ms || self.item(found.handle).deadline_ms() <= now_ms {
-            self.arm_fields_at(hash, due_ms.max(now_ms + RETRY_MS));
+        if due_ms > now_ms {
+            self.arm_fields_at(hash, due_ms);
             return 0;
         }
-        if self.shard.holds.blocks(index, hash, true) {
+        // A key whose own deadline has come goes as a whole.
+        if self.item(found.handle).deadline_ms() <= now_ms || self.shard.holds.blocks(index, hash, true) {
             self.arm_fields_at(hash, now_ms + RETRY_MS);
             return 0;
         }
