@@ -80,7 +80,7 @@ fn arguments() {
         BLMPOP 0 2 l LEFT            => -ERR syntax error
         BLMPOP 0 1 l LEFT COUNT 0    => -ERR count should be greater than 0
         RPUSH l a                    => :1
-        BLPOP l 9223372036854775     => ['l', 'a']
+        BLPOP l 922337203685477      => ['l', 'a']
         ",
     );
 }
