@@ -14,6 +14,10 @@ fn numbered(range: std::ops::Range<usize>) -> Vec<String> {
     range.map(|n| format!("element:{n}")).collect()
 }
 
+fn count(n: usize) -> i64 {
+    i64::try_from(n).expect("a count")
+}
+
 fn texts(reply: &Reply) -> Vec<String> {
     reply.items().iter().map(Reply::text).collect()
 }
@@ -315,8 +319,8 @@ fn long_lists() {
         assert_eq!(texts(&c.run("LRANGE l 7 -9")), model[7..=len - 9]);
         for index in [0, 1, len / 2, len - 1] {
             assert_eq!(c.run(&format!("LINDEX l {index}")).text(), model[index]);
-            assert_eq!(c.run(&format!("LPOS l element:{index}")).int(), index as i64);
-            assert_eq!(c.run(&format!("LPOS l element:{index} RANK -1")).int(), index as i64);
+            assert_eq!(c.run(&format!("LPOS l element:{index}")).int(), count(index));
+            assert_eq!(c.run(&format!("LPOS l element:{index} RANK -1")).int(), count(index));
         }
         c.expect("LPOS l none", "nil");
         c.expect("LPOS l none COUNT 0", "[]");
@@ -371,7 +375,7 @@ fn a_long_removal_is_one_step() {
             seen.push(usize::try_from(other.run("LLEN l").int()).unwrap());
         }
         assert!(seen.iter().all(|len| [half, 2 * half].contains(len)), "{seen:?}");
-        assert_eq!(c.read(), Reply::Int(half as i64));
+        assert_eq!(c.read(), Reply::Int(count(half)));
         assert_eq!(c.read(), Reply::NilBulk);
         c.expect("PEXPIRETIME l", ":9999999999999");
         c.expect(&format!("LREM l -{half} keep"), &format!(":{half}"));
@@ -383,9 +387,9 @@ fn a_long_removal_is_one_step() {
             c.expect(line, "+QUEUED");
         }
         let replies = c.run("EXEC");
-        assert_eq!(replies.items()[0], Reply::Int(half as i64));
+        assert_eq!(replies.items()[0], Reply::Int(count(half)));
         assert_eq!(replies.items()[3].items().len(), 50_000);
-        assert_eq!(replies.items()[4], Reply::Int(half as i64 - 50_000));
+        assert_eq!(replies.items()[4], Reply::Int(count(half) - 50_000));
     }
 }
 
@@ -423,7 +427,7 @@ fn elements_of_any_length() {
     assert_eq!(lengths(&c.run("LRANGE l 0 -1")), sizes);
     for (index, size) in sizes.iter().enumerate() {
         assert_eq!(c.call(&["LINDEX", "l", &index.to_string()]).bytes().len(), *size);
-        assert_eq!(c.call(&["LPOS", "l", &element(*size)]), Reply::Int(index as i64));
+        assert_eq!(c.call(&["LPOS", "l", &element(*size)]), Reply::Int(count(index)));
         assert_eq!(c.run("LMOVE l m LEFT RIGHT").bytes().len(), *size);
         c.call(&["RPUSH", "l", &element(*size)]);
     }

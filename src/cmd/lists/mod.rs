@@ -64,7 +64,8 @@ fn parse_end(word: &[u8]) -> Result<End, Failure> {
 
 /// The place that an index means: from the end if it is negative.
 fn place(index: i64, len: usize) -> Option<usize> {
-    let index = if index < 0 { len.checked_sub(usize::try_from(index.unsigned_abs()).ok()?)? } else { index as usize };
+    let distance = usize::try_from(index.unsigned_abs()).ok()?;
+    let index = if index < 0 { len.checked_sub(distance)? } else { distance };
     (index < len).then_some(index)
 }
 
@@ -236,14 +237,15 @@ mod tests {
 
     #[test]
     fn ranges_are_those_of_a_slice() {
-        for len in 0..5_usize {
+        for len in 0..5_i64 {
             for start in -7..7_i64 {
                 for stop in -7..7_i64 {
-                    let absolute = |index: i64| if index < 0 { index + len as i64 } else { index };
-                    let expected: Vec<usize> =
-                        (0..len).filter(|&i| (absolute(start)..=absolute(stop)).contains(&(i as i64))).collect();
-                    let (first, count) = range(start, stop, len);
-                    assert_eq!((first..first + count).collect::<Vec<_>>(), expected, "{start} {stop} of {len}");
+                    let absolute = |index: i64| if index < 0 { index + len } else { index };
+                    let expected: Vec<i64> =
+                        (0..len).filter(|i| (absolute(start)..=absolute(stop)).contains(i)).collect();
+                    let (first, count) = range(start, stop, usize::try_from(len).unwrap());
+                    let found: Vec<i64> = (first..first + count).map(|i| i64::try_from(i).unwrap()).collect();
+                    assert_eq!(found, expected, "{start} {stop} of {len}");
                 }
             }
         }
