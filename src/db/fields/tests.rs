@@ -64,7 +64,7 @@ fn fields_go_on_time() {
         let (mut rng, mut shard, mut model) = (Rng::seeded(seed), shard(), Model::new());
         let mut now_ms = START_MS;
         for _ in 0..400 {
-            let (index, name) = (rng.below(3) as usize, format!("key {}", rng.below(12)));
+            let (index, name) = (usize::try_from(rng.below(3)).unwrap(), format!("key {}", rng.below(12)));
             let other = format!("key {}", rng.below(12));
             let slot = (index, name.clone());
             let mut db = shard.db(index, now_ms);
