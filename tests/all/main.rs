@@ -34,5 +34,6 @@ mod settings;
 mod strings;
 mod strings_conditions;
 mod strings_parts;
+mod tracking;
 mod transactions;
 mod workers;
