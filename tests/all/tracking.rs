@@ -139,7 +139,8 @@ fn own_changes_come_behind_their_replies() {
 fn opting_in_and_out() {
     for server in servers(&[]) {
         let mut writer = server.client();
-        let mut change = |keys: &str| keys.split(' ').for_each(|key| assert!(!writer.run(&format!("SET {key} v")).is_error()));
+        let mut change =
+            |keys: &str| keys.split(' ').for_each(|key| assert!(!writer.run(&format!("SET {key} v")).is_error()));
         let mut client = tracker(&server, "OPTIN");
         for line in ["GET a", "CLIENT CACHING YES", "CLIENT ID", "GET b", "GET c"] {
             client.run(line);
@@ -232,7 +233,10 @@ fn redirection() {
             writer.run("SET k v");
             assert_eq!(client3.read().to_string(), format!(">['tracking-redir-broken', :{gone}]"));
             let info = client3.run("CLIENT TRACKINGINFO").to_string();
-            assert!(info.contains("~['on', 'broken_redirect']") && info.contains(&format!("'redirect': :{gone}")), "{info}");
+            assert!(
+                info.contains("~['on', 'broken_redirect']") && info.contains(&format!("'redirect': :{gone}")),
+                "{info}"
+            );
             let line = client3.run("CLIENT INFO").text();
             assert!(line.contains(" flags=tR ") && line.contains(&format!(" redir={gone} ")), "{line}");
             drop(old);
