@@ -36,6 +36,7 @@ fn told_nothing(client: &mut Client, by: &mut Client, key: &str) {
 fn what_was_read_is_told_of_once() {
     for server in servers(&[]) {
         for mut writer in writers(&server) {
+            writer.run("FLUSHALL");
             let mut client = tracker(&server, "");
             writer.run("MSET a 1 b 2 c 3");
             client.expect("MGET a b", "['1', '2']");
