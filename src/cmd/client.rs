@@ -1,5 +1,6 @@
 //! What the server knows of a connected client, beyond its bytes: identity, protocol, database, for CLIENT and INFO.
 
+use super::tracking::{Mode, Tracking};
 use super::transactions::Transaction;
 use crate::base::indexed::Indexed;
 use static_assertions::const_assert;
@@ -12,19 +13,21 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Bits of [`Client::gate`]: reasons to look twice before running a command. 0 for a client that may do all.
 pub mod gate {
     /// AUTH is needed and has not succeeded.
-    pub const UNAUTHENTICATED: u8 = 1;
+    pub const UNAUTHENTICATED: u16 = 1;
     /// Not every reply is sent (CLIENT REPLY): see [`super::Replies`].
-    pub const SILENT: u8 = 2;
+    pub const SILENT: u16 = 2;
     /// Commands do not count as uses of keys (CLIENT NO-TOUCH).
-    pub const NO_TOUCH: u8 = 4;
+    pub const NO_TOUCH: u16 = 4;
     /// Another client has ended this one; what it has sent is not run any more.
-    pub const KILLED: u8 = 8;
+    pub const KILLED: u16 = 8;
     /// Commands are queued until EXEC.
-    pub const MULTI: u8 = 16;
+    pub const MULTI: u16 = 16;
     /// It has subscriptions, and speaks RESP2: few commands are allowed.
-    pub const LISTENS: u8 = 32;
+    pub const LISTENS: u16 = 32;
+    /// What it reads it may cache (CLIENT TRACKING).
+    pub const TRACKS: u16 = 64;
     /// Those that do not keep a command from running in slices.
-    pub const HARMLESS: u8 = NO_TOUCH;
+    pub const HARMLESS: u16 = NO_TOUCH | TRACKS;
 }
 
 /// Which replies a client gets (CLIENT REPLY).
@@ -47,6 +50,8 @@ pub struct Labels {
     pub lib_version: Vec<u8>,
     /// How many channels, patterns and shard channels it listens to.
     pub subscriptions: [usize; 3],
+    /// Of a client that tracks.
+    pub tracking: Tracking,
 }
 
 /// The two ends of a connection. IPv4, nearly all there is, takes no memory of its own.
@@ -124,10 +129,9 @@ pub struct Client {
     /// Bytes of output that the client has not taken.
     pub out_bytes: u32,
     pub database: u32,
-    pub gate: u8,
+    pub gate: u16,
     /// RESP3 was negotiated.
     pub resp3: bool,
-    pub suspended: bool,
     /// Bits of [`mark`], and `Replies` from bit 6 on: there are many clients.
     marks: u8,
 }
@@ -141,6 +145,8 @@ pub mod mark {
     pub const NO_EVICT: u8 = 4;
     /// It has subscriptions.
     pub const LISTENS: u8 = 8;
+    /// Its command goes on in slices.
+    pub const SUSPENDED: u8 = 16;
 }
 
 const REPLIES: [Replies; 4] = [Replies::All, Replies::None, Replies::Skip, Replies::SkipNext];
@@ -163,7 +169,6 @@ impl Client {
             database: 0,
             gate: 0,
             resp3: false,
-            suspended: false,
             marks: if unix { mark::UNIX } else { 0 },
         }
     }
@@ -193,7 +198,7 @@ impl Client {
     }
 
     /// Sets or clears a bit of `gate`.
-    pub fn set_gate(&mut self, bit: u8, on: bool) {
+    pub fn set_gate(&mut self, bit: u16, on: bool) {
         self.gate = if on { self.gate | bit } else { self.gate & !bit };
     }
 
@@ -237,6 +242,12 @@ impl Client {
         self.labels.as_ref().map_or(b"", |l| &l.name)
     }
 
+    /// What it tracks, if it does.
+    #[must_use]
+    pub fn tracking(&mut self) -> Option<&mut Tracking> {
+        if self.gate & gate::TRACKS == 0 { None } else { self.labels.as_mut().map(|labels| &mut labels.tracking) }
+    }
+
     pub fn labels_mut(&mut self) -> &mut Labels {
         self.labels.get_or_insert_default()
     }
@@ -256,9 +267,18 @@ impl Client {
         if queued.is_some() {
             flags.push('x');
         }
-        if self.suspended || self.is(mark::PAUSED) {
+        if self.is(mark::SUSPENDED) || self.is(mark::PAUSED) {
             flags.push('b');
         }
+        let tracking = Some(&labels.tracking).filter(|_| self.gate & gate::TRACKS != 0);
+        for (letter, on) in [
+            ('t', tracking.is_some()),
+            ('R', tracking.is_some_and(|tracking| tracking.is_broken)),
+            ('B', tracking.is_some_and(|tracking| tracking.mode == Mode::Broadcast)),
+        ] {
+            flags.extend(on.then_some(letter));
+        }
+        let redirect = tracking.map_or("-1".into(), |tracking| tracking.redirect.map_or(0, |to| to.client).to_string());
         if self.transaction.as_ref().is_some_and(|transaction| transaction.is_touched()) {
             flags.push('d');
         }
@@ -283,7 +303,7 @@ impl Client {
         let _ = write!(
             line,
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={sub} psub={psub} ssub={ssub} multi={} watch={watches} qbuf={} \
-             qbuf-free=0 argv-mem=0 multi-mem={queue_bytes} rbs=0 rbp=0 obl={} oll=0 omem=0 tot-mem={memory} events={} cmd={} user=default redir=-1 resp={} \
+             qbuf-free=0 argv-mem=0 multi-mem={queue_bytes} rbs=0 rbp=0 obl={} oll=0 omem=0 tot-mem={memory} events={} cmd={} user=default redir={redirect} resp={} \
              lib-name={} lib-ver={}",
             self.id,
             self.addresses.remote(),

@@ -284,6 +284,8 @@ pub fn reset(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
         ctx.pubsub.leave(me);
         look_at_subscriptions(ctx);
     }
+    let me = ctx.me;
+    super::tracking::stop(ctx.clients.get_mut(me), ctx.db.totals(), ctx.pubsub);
     let client = ctx.client();
     client.reset();
     client.set_gate(gate::UNAUTHENTICATED, locked);

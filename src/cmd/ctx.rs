@@ -457,7 +457,8 @@ impl<'a> Ctx<'a> {
     #[inline(never)]
     fn tell(&mut self, database: usize, key: Key<'_>, event: Event) {
         self.db.mark_changed(database, key.hash);
-        self.db.tell(database, event, key.hash, key.bytes);
+        let by = if self.me == NOBODY { 0 } else { self.clients.get(self.me).id };
+        self.db.tell(database, event, key, by);
         if self.db.is_waited_for(database, key.hash) {
             self.blocking.make_ready(database, key.bytes);
         }

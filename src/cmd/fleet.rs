@@ -16,7 +16,7 @@ use super::ctx::{Asks, Budget, Ctx, FIRST_SLICE, Outcome, Stats, Task};
 use crate::base::clock::Clock;
 use crate::base::sync::mailbox::{Receiver, Sender, mailbox};
 use crate::config::Config;
-use crate::pubsub::{Exchange, Publication};
+use crate::pubsub::{Exchange, Parcel};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -189,16 +189,12 @@ impl Fleet {
     ///
     /// # Errors
     /// The messages.
-    pub fn tell_published(
-        &self,
-        worker: usize,
-        publications: Vec<Arc<Publication>>,
-    ) -> Result<(), Vec<Arc<Publication>>> {
+    pub fn tell_published(&self, worker: usize, parcel: Parcel) -> Result<(), Parcel> {
         let Some(common) = &self.common else { return Ok(()) };
-        let Some(mut room) = common.posts[worker].reserve(1) else { return Err(publications) };
-        let mut publications = publications;
+        let Some(mut room) = common.posts[worker].reserve(1) else { return Err(parcel) };
+        let mut parcel = Some(parcel);
         room.send(Box::new(move |local, _| {
-            local.pubsub.outbox.append(&mut publications);
+            parcel.take().into_iter().for_each(|parcel| local.pubsub.take_in(parcel));
             true
         }));
         Ok(())

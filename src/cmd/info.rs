@@ -4,6 +4,7 @@ use super::ctx::{Args, Ctx, Outcome, Stats};
 use super::server::COMPATIBLE_VERSION;
 use crate::base::cpu;
 use std::fmt::Write as _;
+use std::sync::atomic::Ordering;
 
 /// What the sections tell of all shards and all workers.
 struct Figures {
@@ -152,6 +153,7 @@ fn clients(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
         "maxclients": ctx.config.maxclients,
         "client_recent_max_input_buffer": figures.stats.query_bytes_max.get(),
         "client_recent_max_output_buffer": figures.stats.out_bytes_max.get(),
+        "tracking_clients": ctx.db.totals().clients.load(Ordering::Relaxed),
         "blocked_clients": figures.stats.paused_clients + figures.stats.blocked_clients,
         "suspended_clients": figures.stats.suspended_clients,
     );
@@ -211,7 +213,7 @@ fn memory(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
     );
 }
 
-fn stats(_ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
+fn stats(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
     let Figures { data, stats, .. } = figures;
     let [commands, input_bytes, output_bytes] = stats.per_second;
     #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
@@ -232,6 +234,9 @@ fn stats(_ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
         "keyspace_hits": data.hits,
         "keyspace_misses": data.misses,
         "active_defrag_hits": data.relocated,
+        "tracking_total_keys": ctx.db.totals().keys.load(Ordering::Relaxed),
+        "tracking_total_items": ctx.db.totals().items.load(Ordering::Relaxed),
+        "tracking_total_prefixes": ctx.pubsub.prefixes.len(),
         "total_error_replies": stats.error_replies,
         "suspended_commands": stats.suspended,
         "keyspace_changes": stats.dirty,

@@ -4,6 +4,7 @@
 use super::ctx::{Args, Budget, Ctx, Outcome, Sliced, Task};
 use crate::db::Db;
 use crate::db::hold::Mode;
+use crate::db::tracking::Reader;
 use crate::proto::carry::Carry;
 use crate::table::Site;
 
@@ -58,20 +59,28 @@ pub fn run(ctx: &mut Ctx<'_>, args: Args<'_>, sliced: &'static Sliced) -> Outcom
                 ctx.db.hold(hash);
             }
             let (held, args) = (left.len(), OwnedArgs::Copied(left.iter().map(|a| a.to_vec()).collect()));
-            return ctx.suspend(Box::new(Many { args, sliced, at: 0, held, state: State::Running, count }));
+            return ctx.suspend(Box::new(Many {
+                args,
+                sliced,
+                tracked: None,
+                at: 0,
+                held,
+                state: State::Running,
+                count,
+            }));
         }
     }
     (sliced.finish)(ctx, count);
     Outcome::Done
 }
 
-/// Runs a command of very many keys in slices; `request` is the whole request.
-pub fn suspend(ctx: &mut Ctx<'_>, request: Carry, sliced: &'static Sliced) -> Outcome {
+/// Runs a command of very many keys in slices; `request` is the whole request. `tracked`: the client, if it caches what it reads.
+pub fn suspend(ctx: &mut Ctx<'_>, request: Carry, sliced: &'static Sliced, tracked: Option<Reader>) -> Outcome {
     if let Err(failure) = (sliced.start)(ctx, request.arg_counts().0) {
         return ctx.fail(failure);
     }
     let args = OwnedArgs::Request(request);
-    ctx.suspend(Box::new(Many { args, sliced, at: 1, held: 1, state: State::Waiting, count: 0 }))
+    ctx.suspend(Box::new(Many { args, sliced, tracked, at: 1, held: 1, state: State::Waiting, count: 0 }))
 }
 
 enum OwnedArgs {
@@ -110,6 +119,8 @@ enum State {
 struct Many {
     args: OwnedArgs,
     sliced: &'static Sliced,
+    /// The client caches what it reads.
+    tracked: Option<Reader>,
     at: usize,
     held: usize,
     state: State,
@@ -122,7 +133,11 @@ impl Many {
         for (i, argument) in group[..self.sliced.step].iter_mut().enumerate() {
             *argument = self.args.get(self.at + i);
         }
-        ctx.hash = ctx.key(group[0]).hash;
+        let key = ctx.key(group[0]);
+        if let Some(reader) = self.tracked {
+            ctx.db.mark_read(key, reader);
+        }
+        ctx.hash = key.hash;
         ctx.site = Site::NONE;
         self.count += (self.sliced.each)(ctx, &group[..self.sliced.step])?;
         self.at += self.sliced.step;

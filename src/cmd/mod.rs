@@ -29,6 +29,7 @@ pub mod spec;
 pub mod stream;
 pub mod strings;
 pub mod table;
+pub mod tracking;
 pub mod transactions;
 pub mod zsets;
 

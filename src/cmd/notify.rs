@@ -1,9 +1,12 @@
-//! Keyspace notifications: what has happened to keys (`db::listeners`) becomes messages on the channels of keys and of events.
+//! Keyspace notifications: what has happened to keys (`db::listeners`) becomes messages on the channels of keys and of events, and
+//! invalidations of what clients have cached.
 
 use crate::base::int;
 use crate::base::notify::Classes;
 use crate::db::listeners::News;
+use crate::pubsub::caching::{Stale, To};
 use crate::pubsub::{Exchange, Kind, Publication};
+use std::sync::Arc;
 
 /// Sends news on their way to those who subscribe.
 #[cold]
@@ -23,6 +26,14 @@ pub fn publish(news: Vec<News>, classes: Classes, pubsub: &mut Exchange) {
                     post(pubsub, &channel, &name);
                 }
             }
+            News::Stale { name, readers, by } => {
+                let stale = Arc::new(Stale::keys(vec![(name, by)]));
+                readers
+                    .iter()
+                    .for_each(|reader| pubsub.invalidate(reader.worker(), To::Reader(reader.client()), &stale));
+            }
+            News::Changed { name, by } => pubsub.changed(name, by),
+            News::Flushed => pubsub.invalidate_all(),
         }
     }
 }

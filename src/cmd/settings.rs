@@ -12,6 +12,7 @@ use crate::base::log::set_level;
 use crate::config;
 use crate::proto::errors;
 use std::io;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 /// `CONFIG GET pattern [pattern ...]`
@@ -48,6 +49,7 @@ pub fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
             set_level(config.loglevel);
         }
         (limits, classes) = (config.limits, config.notify.told());
+        ctx.db.totals().keys_max.store(config.tracking_table_keys_max, Ordering::Relaxed);
         Ok(())
     });
     let version = match changed {

@@ -116,6 +116,8 @@ bit_set! {
         NO_MANDATORY_KEYS: 17 = "no_mandatory_keys",
         /// The legacy key range does not tell all keys.
         MOVABLEKEYS: 18 = "movablekeys",
+        /// CLIENT CACHING outlasts it.
+        KEEPS_CACHING: 23,
         MAY_REPLICATE: 24,
         /// Off unless the configuration allows it (DEBUG).
         PROTECTED: 25,

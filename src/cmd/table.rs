@@ -5,7 +5,7 @@ use super::ctx::{Exec, Sliced};
 use super::spec::{self, Command};
 use super::{
     connection, control, dump, expire, hashes, info, keys, lists, many, moves, object, pubsub, server, sets, settings,
-    strings, transactions, zsets,
+    strings, tracking, transactions, zsets,
 };
 use crate::db::hold::Mode;
 
@@ -39,6 +39,10 @@ static CLIENT: &[Command<Exec>] = &[
     spec::CLIENT_NO_EVICT.run(Exec::new(control::no_evict)),
     spec::CLIENT_NO_TOUCH.run(Exec::new(control::no_touch)),
     spec::CLIENT_UNBLOCK.run(Exec::new(control::unblock)),
+    spec::CLIENT_TRACKING.run(Exec::new(tracking::tracking)),
+    spec::CLIENT_CACHING.run(Exec::new(tracking::caching)),
+    spec::CLIENT_TRACKINGINFO.run(Exec::new(tracking::trackinginfo)),
+    spec::CLIENT_GETREDIR.run(Exec::new(tracking::getredir)),
     spec::CLIENT_HELP.run(Exec::new(server::help)),
 ];
 

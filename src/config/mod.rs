@@ -68,6 +68,8 @@ pub struct Config {
     pub limits: Limits,
     /// Redis's, kept for CONFIG GET only.
     pub list_compress_depth: u32,
+    /// The most keys remembered for client-side caching, 0 = any number.
+    pub tracking_table_keys_max: u64,
     /// Keyspace notifications.
     pub notify: Classes,
     /// Microseconds a worker polls before it blocks.
@@ -103,6 +105,7 @@ impl Default for Config {
             io_threads_do_reads: false,
             limits: Limits::default(),
             list_compress_depth: 0,
+            tracking_table_keys_max: 0,
             notify: Classes::default(),
             spin_us: 0,
             config_file: None,

@@ -376,6 +376,20 @@ pub static DIRECTIVES: &[Directive] = &[
         },
     },
     Directive {
+        name: "tracking-table-max-keys",
+        aliases: &[],
+        group: Group::General,
+        default: "1000000",
+        mutability: Mutability::Mutable,
+        summary: "Most keys remembered for client-side caching, 0 = any number",
+        kind: Kind::Integer {
+            min: 0,
+            max: i64::MAX,
+            get: |c| c.tracking_table_keys_max.cast_signed(),
+            set: |c, v| c.tracking_table_keys_max = narrow(v),
+        },
+    },
+    Directive {
         name: "notify-keyspace-events",
         aliases: &[],
         group: Group::General,

@@ -25,6 +25,8 @@ const FREE_UNIT: usize = 4;
 const CONTAINER_UNIT: usize = 64;
 /// The first span released of a huge page splits it, which takes some 30 us.
 const RELEASE_UNIT: usize = 1;
+/// Keys given up that clients have read.
+const TRIM_UNIT: usize = 32;
 const EVACUATE_UNIT_BYTES: usize = 16 * 1024;
 
 /// What the wheel keeps of a key: the top half of its hash, by which the table finds the candidates again.
@@ -111,6 +113,9 @@ impl Shard {
                 pending |= databases[index].table.maintain(slab, &ItemHash { seed: *seed }, 1);
                 let free = |slab: &mut Slab, h| free_item(slab, containers, h);
                 pending |= databases[index].table.release_views(slab, RETIRED_UNIT, free);
+            }
+            if self.listeners.has_tracked() {
+                pending |= self.listeners.trim(TRIM_UNIT);
             }
             if self.containers.has_work() {
                 pending |= self.containers.work(&mut self.slab, CONTAINER_UNIT);
@@ -289,7 +294,7 @@ impl Due for Expirer<'_> {
         if !self.listeners.is_idle() {
             let mut name = Vec::new();
             item_at(slab, item.handle).append_key(slab, &mut name);
-            self.listeners.tell(self.index, Event::Expired, &name);
+            self.listeners.tell(self.index, Event::Expired, item.hash, &name, 0);
         }
         self.table.remove(slab, item.hash, item.slot);
         part_with(self.table, slab, self.containers, item.hash, item.handle);

@@ -15,7 +15,9 @@
 //! - K2. Who holds a lock waits only for locks of shards with a higher index, and for nothing else.
 #![allow(unsafe_code)]
 
-use super::{Db, Key, Locator, Shard, listeners::News, locks::Locks};
+use super::listeners::{Listeners, News};
+use super::tracking::Totals;
+use super::{Db, Key, Locator, Shard, locks::Locks};
 use crate::base::hash::hash_key;
 use crate::base::sync::lock::{Guarded, NoLock, ShardLock, SpinLock};
 use crate::table::{Mirror, Site, peek};
@@ -84,6 +86,9 @@ pub trait Access {
     /// Takes it, in order.
     fn take_news(&mut self) -> Vec<News>;
 
+    /// What is tracked, of all shards and workers.
+    fn totals(&self) -> &Totals;
+
     /// The room that follows the last byte of a blob on its way in; `None`: no memory. The blob is the caller's alone.
     fn blob_room(&mut self, hash: u64, id: BlobId) -> Option<&mut [u8]>;
 }
@@ -100,6 +105,8 @@ pub struct Keyspace<L> {
     pub(super) holder: AtomicU8,
     /// How many names it holds at most.
     pub(super) holder_names: AtomicUsize,
+    /// What is tracked of all shards.
+    totals: Arc<Totals>,
     /// Called when names have become free.
     pub(super) on_release: OnceLock<Box<dyn Fn() + Send + Sync>>,
 }
@@ -133,6 +140,8 @@ impl<L: ShardLock> Keyspace<L> {
         };
         let mut all =
             (0..shards).map(|_| Shard::new(databases, seed, memory.clone())).collect::<Result<Vec<_>, _>>()?;
+        let totals = Arc::<Totals>::default();
+        all.iter_mut().for_each(|shard| shard.listeners = Listeners::counted_in(Arc::clone(&totals)));
         let outside = |shard: &mut Shard| Outside {
             memory: shard.slab.peek(),
             tables: shard
@@ -153,6 +162,7 @@ impl<L: ShardLock> Keyspace<L> {
             databases,
             holder: AtomicU8::new(0),
             holder_names: AtomicUsize::new(0),
+            totals,
             on_release: OnceLock::new(),
         })
     }
@@ -166,6 +176,11 @@ impl<L: ShardLock> Keyspace<L> {
     #[must_use]
     pub fn databases(&self) -> usize {
         self.databases
+    }
+
+    #[must_use]
+    pub(super) fn totals(&self) -> &Arc<Totals> {
+        &self.totals
     }
 }
 
@@ -269,6 +284,10 @@ impl Access for Alone {
 
     fn take_news(&mut self) -> Vec<News> {
         std::mem::take(self.shard().listeners.news())
+    }
+
+    fn totals(&self) -> &Totals {
+        self.keyspace.totals()
     }
 
     fn blob_room(&mut self, _hash: u64, id: BlobId) -> Option<&mut [u8]> {
@@ -396,6 +415,10 @@ impl Access for Shared {
 
     fn take_news(&mut self) -> Vec<News> {
         std::mem::take(&mut self.locks.news)
+    }
+
+    fn totals(&self) -> &Totals {
+        self.keyspace().totals()
     }
 
     fn blob_room(&mut self, hash: u64, id: BlobId) -> Option<&mut [u8]> {

@@ -23,6 +23,7 @@ mod snapshot;
 mod strings;
 #[cfg(test)]
 mod tests;
+pub mod tracking;
 pub mod transfer;
 pub mod view;
 pub mod waiters;

@@ -109,6 +109,9 @@ impl<'a> Db<'a> {
         });
         self.shard.listeners.news().append(&mut news);
         self.gather_news();
+        if a != b {
+            self.tell_flushed();
+        }
     }
 
     /// A hint that `hash` will be looked up soon: brings its bucket. Only for keys of the command, whose shards are locked.
@@ -176,7 +179,7 @@ impl<'a> Db<'a> {
         let found = self.find(key);
         self.count_read(found.is_some());
         if found.is_none() && self.shard.listeners.wants(class::MISSED) {
-            self.tell(self.index, Event::KeyMiss, key.hash, key.bytes);
+            self.tell(self.index, Event::KeyMiss, key, 0);
         }
         found
     }
@@ -197,7 +200,8 @@ impl<'a> Db<'a> {
         if !self.shard.listeners.is_idle() {
             let mut name = Vec::new();
             self.item(found.handle).append_key(&self.shard.slab, &mut name);
-            self.tell(self.index, Event::Expired, hash, &name);
+            let key = Key { bytes: &name, hash, site: crate::table::Site::NONE };
+            self.tell(self.index, Event::Expired, key, 0);
         }
         self.remove_found(hash, found);
         self.mark_changed(self.index, hash);
@@ -245,7 +249,7 @@ impl<'a> Db<'a> {
             self.shard.slab.blob_release(id);
         }
         if self.shard.listeners.wants(class::NEW) && inserted.is_ok() {
-            self.tell(self.index, Event::New, key.hash, key.bytes);
+            self.tell(self.index, Event::New, key, 0);
         }
         inserted
     }
@@ -481,6 +485,7 @@ impl<'a> Db<'a> {
     pub fn flush(&mut self) -> usize {
         let (index, mut keys) = (self.index, 0);
         self.each_shard(|shard| keys += shard.detach(index));
+        self.tell_flushed();
         keys
     }
 
@@ -488,6 +493,7 @@ impl<'a> Db<'a> {
     pub fn flush_all(&mut self) -> usize {
         let mut keys = 0;
         self.each_shard(|shard| keys += shard.flush_all());
+        self.tell_flushed();
         keys
     }
 

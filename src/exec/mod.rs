@@ -20,6 +20,7 @@ use crate::proto::reply::Reply;
 use crate::pubsub::Exchange;
 use crate::table::Site;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 /// Everything that commands work on.
 pub struct Engine<A = Alone> {
@@ -58,6 +59,7 @@ impl<A: Access> Engine<A> {
             shard.limits = config.limits;
             shard.listeners.publish_first(config.notify.told());
         });
+        keyspace.totals().keys_max.store(config.tracking_table_keys_max, Ordering::Relaxed);
         Engine {
             keyspace,
             config,
@@ -67,7 +69,7 @@ impl<A: Access> Engine<A> {
             rng,
             asks: Asks::default(),
             blocking: Blocking::default(),
-            pubsub: Exchange::new(Arc::default(), 0, 1),
+            pubsub: Exchange::new(Arc::default(), Arc::default(), 0, 1),
             pause: Pause::default(),
             facts: Facts { start_unix_ms: clock.unix_ms(), ..Facts::default() },
             fleet: Fleet::alone(),
@@ -110,6 +112,14 @@ impl<A: Access> Engine<A> {
         let done = task.step(&mut ctx, budget);
         apply_effects(&mut ctx);
         done
+    }
+
+    /// The client's connection has gone, and with it what it has cached.
+    pub fn end_tracking(&mut self, me: u32) {
+        self.pubsub.take_postponed(me);
+        if self.clients.get(me).gate & gate::TRACKS != 0 {
+            crate::cmd::tracking::stop(self.clients.get_mut(me), self.keyspace.totals(), &self.pubsub);
+        }
     }
 
     /// The client's connection has gone, and with it what it has queued and watches.

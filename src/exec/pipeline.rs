@@ -126,8 +126,8 @@ pub enum End {
 }
 
 /// Reasons to look twice, beside those of `client::gate`.
-const HOLDS: u8 = 128;
-const PAUSE: u8 = 64;
+const HOLDS: u16 = 1 << 15;
+const PAUSE: u16 = 1 << 14;
 
 impl<A: Access> Engine<A> {
     /// A request of the command `row`; has the bucket of its first key fetched.
@@ -318,7 +318,11 @@ impl<A: Access> Engine<A> {
             ctx.client().last_command = &row.name;
             let request = std::mem::take(carry);
             match (row.run.sliced, row.run.whole) {
-                (Some(sliced), _) => crate::cmd::many::suspend(&mut ctx, request, sliced),
+                (Some(sliced), _) => {
+                    let tracked = ctx.reader(row);
+                    ctx.end_caching();
+                    crate::cmd::many::suspend(&mut ctx, request, sliced, tracked)
+                }
                 (None, Some(suspend)) => suspend(&mut ctx, request),
                 (None, None) => unreachable!("one of them was there"),
             };
@@ -503,7 +507,7 @@ fn instead(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, verdi
 
 #[cold]
 #[inline(never)]
-fn look_twice(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, reasons: u8) -> Verdict {
+fn look_twice(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, reasons: u16) -> Verdict {
     if reasons & gate::KILLED != 0 {
         return Verdict::Close;
     }
@@ -535,6 +539,12 @@ fn look_twice(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, re
         return Verdict::Wait(Waits::Name);
     }
     ctx.db.set_untouching(reasons & gate::NO_TOUCH != 0);
+    if reasons & gate::TRACKS != 0 {
+        ctx.track(row, keys_of(row, args));
+        if !queues && !row.flags.contains(Flags::KEEPS_CACHING) {
+            ctx.end_caching();
+        }
+    }
     Verdict::Run
 }
 

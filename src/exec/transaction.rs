@@ -143,6 +143,7 @@ fn run(ctx: &mut Ctx<'_>, mut queue: Queue) -> (Vec<Piece>, bool) {
         let heard = is_heard(ctx);
         let before = if heard { None } else { Some(std::mem::take(ctx.out())) };
         begin(ctx, row, args);
+        ctx.track(row, keys_of(row, args));
         ctx.blob = value.as_ref().map(|value| value.blob);
         match (row.run.run)(ctx, args) {
             Outcome::Done => {}
@@ -169,6 +170,7 @@ fn run(ctx: &mut Ctx<'_>, mut queue: Queue) -> (Vec<Piece>, bool) {
         follow(ctx);
     }
     ctx.db.set_whole(false);
+    ctx.end_caching();
     // Who waits for what was changed is served now, of which the transaction sees nothing.
     apply_effects(ctx);
     if !pieces.is_empty() {

@@ -29,6 +29,20 @@ pub const SAME_OBJECT: &str = "ERR source and destination objects are the same";
 /// SWAPDB.
 pub const FIRST_DB: &str = "ERR invalid first DB index";
 pub const SECOND_DB: &str = "ERR invalid second DB index";
+/// CLIENT TRACKING.
+pub const TRACKING_REDIRECTS: &str = "ERR A client can only redirect to a single other client";
+pub const TRACKING_NO_CLIENT: &str = "ERR The client ID you want redirect to does not exist";
+pub const TRACKING_PREFIX_WITHOUT_BCAST: &str = "ERR PREFIX option requires BCAST mode to be enabled";
+pub const TRACKING_BCAST_SWITCH: &str = "ERR You can't switch BCAST mode on/off before disabling tracking for this client, and then \
+     re-enabling it with a different mode.";
+pub const TRACKING_BCAST_OPT: &str = "ERR OPTIN and OPTOUT are not compatible with BCAST";
+pub const TRACKING_BOTH_OPTS: &str = "ERR You can't specify both OPTIN mode and OPTOUT mode";
+pub const TRACKING_OPT_SWITCH: &str = "ERR You can't switch OPTIN/OPTOUT mode before disabling tracking for this client, and then \
+     re-enabling it with a different mode.";
+pub const CACHING_WITHOUT_TRACKING: &str = "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or \
+     OPTOUT mode enabled";
+pub const CACHING_YES: &str = "ERR CLIENT CACHING YES is only valid when tracking is enabled in OPTIN mode.";
+pub const CACHING_NO: &str = "ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode.";
 /// OBJECT FREQ.
 pub const NO_LFU: &str = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching \
      between policies at runtime LRU and LFU data will take some time to adjust.";
@@ -272,6 +286,14 @@ pub(super) fn expected_dollar(got: u8) -> Vec<u8> {
 fn head(text: &[u8], max_bytes: usize) -> &[u8] {
     let text = &text[..text.len().min(max_bytes)];
     memchr::memchr(0, text).map_or(text, |nul| &text[..nul])
+}
+
+/// CLIENT TRACKING with `what` of the prefixes.
+#[must_use]
+pub fn prefix_overlaps(prefix: &[u8], what: &str, other: &[u8]) -> Vec<u8> {
+    let end = b"'. Prefixes for a single client must not overlap.";
+    let middle = format!("' overlaps with {what} prefix '");
+    [b"ERR Prefix '".as_slice(), prefix, middle.as_bytes(), other, end].concat()
 }
 
 #[cfg(test)]

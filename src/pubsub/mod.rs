@@ -9,6 +9,7 @@
 //! A publisher's messages take one way to a worker, in order, so they arrive in order. Nobody waits for a subscriber: what a connection does
 //! not take is queued, up to its limit.
 
+pub mod caching;
 mod patterns;
 mod registry;
 mod subscriptions;
@@ -18,7 +19,9 @@ pub use subscriptions::Subscriptions;
 
 use crate::base::int;
 use crate::base::out::Out;
+use caching::{Address, Changes, Invalidation, Prefixes, Stale, To};
 use dolmen_slab::BlobRef;
+use std::collections::HashMap;
 use std::sync::Arc;
 
 /// What a client subscribes to.
@@ -152,14 +155,34 @@ pub struct Exchange {
     pub subscriptions: Subscriptions,
     /// To be delivered here.
     pub outbox: Vec<Arc<Publication>>,
+    /// Of keys that clients here, or those to whom they redirect, have cached.
+    pub invalidations: Vec<Invalidation>,
+    /// Of those who are told of every change.
+    pub prefixes: Arc<Prefixes>,
+    changes: Changes,
+    /// What clients get when the reply that is being written to them has its end, by their connection.
+    pub postponed: HashMap<u32, Out>,
     /// To be handed to the other workers, by their number.
     outgoing: Vec<Outgoing>,
     me: usize,
 }
 
+/// What one worker hands to another.
+#[derive(Default)]
+pub struct Parcel {
+    pub publications: Vec<Arc<Publication>>,
+    pub invalidations: Vec<Invalidation>,
+}
+
+impl Parcel {
+    fn is_empty(&self) -> bool {
+        self.publications.is_empty() && self.invalidations.is_empty()
+    }
+}
+
 #[derive(Default)]
 struct Outgoing {
-    publications: Vec<Arc<Publication>>,
+    parcel: Parcel,
     bytes: usize,
 }
 
@@ -169,9 +192,25 @@ const OUTGOING_MAX_BYTES: usize = 8 << 20;
 impl Exchange {
     /// That of worker `me` of `workers`.
     #[must_use]
-    pub fn new(registry: Arc<Registry>, me: usize, workers: usize) -> Exchange {
+    pub fn new(registry: Arc<Registry>, prefixes: Arc<Prefixes>, me: usize, workers: usize) -> Exchange {
         let outgoing = (0..workers).map(|_| Outgoing::default()).collect();
-        Exchange { registry, subscriptions: Subscriptions::default(), outbox: Vec::new(), outgoing, me }
+        Exchange {
+            registry,
+            subscriptions: Subscriptions::default(),
+            outbox: Vec::new(),
+            invalidations: Vec::new(),
+            prefixes,
+            changes: Changes::default(),
+            postponed: HashMap::new(),
+            outgoing,
+            me,
+        }
+    }
+
+    /// Which worker this is of.
+    #[must_use]
+    pub fn me(&self) -> usize {
+        self.me
     }
 
     /// Must a publisher wait until another worker has taken some?
@@ -189,23 +228,58 @@ impl Exchange {
                 self.outbox.push(Arc::clone(&publication));
             } else if let Some(outgoing) = self.outgoing.get_mut(worker) {
                 outgoing.bytes += publication.bytes();
-                outgoing.publications.push(Arc::clone(&publication));
+                outgoing.parcel.publications.push(Arc::clone(&publication));
             }
         }
     }
 
+    /// Sends on its way what a client of some worker is to be told of keys that it may have cached.
+    pub fn invalidate(&mut self, worker: usize, to: To, stale: &Arc<Stale>) {
+        let invalidation = Invalidation { to, stale: Arc::clone(stale) };
+        if worker == self.me {
+            self.invalidations.push(invalidation);
+        } else if let Some(outgoing) = self.outgoing.get_mut(worker) {
+            outgoing.bytes += size_of::<Invalidation>() + stale.bytes();
+            outgoing.parcel.invalidations.push(invalidation);
+        }
+    }
+
+    /// The same for all clients that track, of all workers.
+    pub fn invalidate_all(&mut self) {
+        for worker in 0..self.outgoing.len() {
+            self.invalidate(worker, To::Everybody, &Arc::new(Stale::All));
+        }
+    }
+
+    /// A key was changed, for those who are told of every change.
+    pub fn changed(&mut self, name: Box<[u8]>, by: u64) {
+        self.changes.add(&self.prefixes, name, by);
+    }
+
+    /// Sends on its way what was changed in a turn.
+    pub fn end_round(&mut self) {
+        if self.changes.is_empty() {
+            return;
+        }
+        let (mut changes, prefixes) = (std::mem::take(&mut self.changes), Arc::clone(&self.prefixes));
+        changes.drain(&prefixes, |to, stale| self.invalidate(to.worker, To::Listener(to.client), &stale));
+    }
+
+    /// The reply is written: what comes behind it.
+    #[inline]
+    pub fn take_postponed(&mut self, client: u32) -> Option<Out> {
+        if self.postponed.is_empty() { None } else { self.postponed.remove(&client) }
+    }
+
     /// What is to be handed to other workers: `hand` takes it, or gives it back if there is no room now.
-    pub fn hand_over(
-        &mut self,
-        mut hand: impl FnMut(usize, Vec<Arc<Publication>>) -> Result<(), Vec<Arc<Publication>>>,
-    ) {
+    pub fn hand_over(&mut self, mut hand: impl FnMut(usize, Parcel) -> Result<(), Parcel>) {
         for (worker, outgoing) in self.outgoing.iter_mut().enumerate() {
-            if outgoing.publications.is_empty() {
+            if outgoing.parcel.is_empty() {
                 continue;
             }
-            match hand(worker, std::mem::take(&mut outgoing.publications)) {
+            match hand(worker, std::mem::take(&mut outgoing.parcel)) {
                 Ok(()) => outgoing.bytes = 0,
-                Err(back) => outgoing.publications = back,
+                Err(back) => outgoing.parcel = back,
             }
         }
     }
@@ -214,7 +288,26 @@ impl Exchange {
     #[inline]
     #[must_use]
     pub fn has_outgoing(&self) -> bool {
-        self.outgoing.iter().any(|outgoing| !outgoing.publications.is_empty())
+        self.outgoing.iter().any(|outgoing| !outgoing.parcel.is_empty())
+    }
+
+    /// Is there something to write to clients here?
+    #[inline]
+    #[must_use]
+    pub fn has_incoming(&self) -> bool {
+        !self.outbox.is_empty() || !self.invalidations.is_empty()
+    }
+
+    /// Takes what another worker has handed over.
+    pub fn take_in(&mut self, mut parcel: Parcel) {
+        self.outbox.append(&mut parcel.publications);
+        self.invalidations.append(&mut parcel.invalidations);
+    }
+
+    /// Where a client of this worker is found.
+    #[must_use]
+    pub fn address(&self, client: u64) -> Address {
+        Address { worker: self.me, client }
     }
 
     /// A client subscribes. False: it had.
@@ -279,8 +372,8 @@ mod tests {
     #[test]
     fn what_finds_no_room_is_kept_in_order() {
         let registry = Arc::new(Registry::default());
-        let mut here = Exchange::new(Arc::clone(&registry), 0, 2);
-        let mut there = Exchange::new(registry, 1, 2);
+        let mut here = Exchange::new(Arc::clone(&registry), Arc::default(), 0, 2);
+        let mut there = Exchange::new(registry, Arc::default(), 1, 2);
         assert!(there.subscribe(9, Kind::Channel, b"a") && !there.subscribe(9, Kind::Channel, b"a"));
         for text in [b"1", b"2"] {
             let audience = here.registry.audience(Kind::Channel, b"a");
@@ -290,9 +383,9 @@ mod tests {
         assert!(here.outbox.is_empty() && here.has_outgoing());
         here.hand_over(|_, back| Err(back));
         let mut taken = Vec::new();
-        here.hand_over(|worker, publications| {
+        here.hand_over(|worker, parcel| {
             assert_eq!(worker, 1);
-            taken = publications;
+            taken = parcel.publications;
             Ok(())
         });
         assert!(!here.has_outgoing());

@@ -15,7 +15,7 @@
 mod parse;
 
 use crate::base::out::Out;
-use crate::cmd::client::Replies;
+use crate::cmd::client::{Replies, mark};
 use crate::cmd::ctx::{Budget, Task};
 use crate::db::{Access, Locate};
 use crate::exec::{Batch, End, Engine, Request, Share, Waits};
@@ -102,6 +102,12 @@ impl Session {
     #[must_use]
     pub fn ends_with_client(&self) -> bool {
         matches!(&self.state, State::Task(task) if task.ends_with_client())
+    }
+
+    /// A reply may be written in part: nothing else may come before its end.
+    #[must_use]
+    pub fn is_mid_reply(&self) -> bool {
+        matches!(&self.state, State::Task(task) if !task.ends_with_client())
     }
 
     /// The next command waits for names.
@@ -454,10 +460,13 @@ impl Session {
                 }
                 // What follows may be CLIENT LIST.
                 let client = engine.clients.get_mut(me);
-                let suspended = std::mem::take(&mut client.suspended);
-                engine.stats.suspended_clients -= u64::from(suspended);
+                engine.stats.suspended_clients -= u64::from(client.is(mark::SUSPENDED));
+                client.set_mark(mark::SUSPENDED, false);
                 if replies == Replies::Skip {
                     client.set_replies(Replies::All);
+                }
+                if let Some(later) = engine.pubsub.take_postponed(me) {
+                    out.append(later);
                 }
                 if client.is_killed() {
                     self.state = State::Over;

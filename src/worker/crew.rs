@@ -11,6 +11,7 @@ use crate::config::Config;
 use crate::db::{Keyspace, Shared};
 use crate::exec::Engine;
 use crate::net::{Backend, Balance, Doorbell};
+use crate::pubsub::caching::Prefixes;
 use crate::pubsub::{Exchange, Registry};
 use std::io;
 use std::sync::Arc;
@@ -24,6 +25,7 @@ pub struct Place {
     balance: Arc<Balance>,
     last_client_id: Arc<AtomicU64>,
     registry: Arc<Registry>,
+    prefixes: Arc<Prefixes>,
     seed: u64,
 }
 
@@ -44,7 +46,7 @@ pub fn places(
     // Clients may wait on any worker for names that have become free.
     keyspace.on_release(move || all.iter().for_each(Doorbell::ring));
     let last_client_id = Arc::<AtomicU64>::default();
-    let registry = Arc::<Registry>::default();
+    let (registry, prefixes) = (Arc::<Registry>::default(), Arc::<Prefixes>::default());
     let rings = bells.iter().cloned().map(|bell| move || bell.ring()).collect();
     let place = |(fleet, mail)| Place {
         keyspace: Arc::clone(&keyspace),
@@ -53,6 +55,7 @@ pub fn places(
         balance: Arc::clone(balance),
         last_client_id: Arc::clone(&last_client_id),
         registry: Arc::clone(&registry),
+        prefixes: Arc::clone(&prefixes),
         seed: rng.next_u64(),
     };
     Ok(Fleet::crew(rings).into_iter().map(place).collect())
@@ -64,10 +67,10 @@ impl<B: Backend> Worker<B, Shared> {
     /// # Errors
     /// If address space cannot be reserved.
     pub fn at(place: Place, backend: B, config: Config, clock: Clock) -> io::Result<Worker<B, Shared>> {
-        let Place { keyspace, fleet, mail, balance, last_client_id, registry, seed } = place;
+        let Place { keyspace, fleet, mail, balance, last_client_id, registry, prefixes, seed } = place;
         let way = Shared::new(keyspace, fleet.me(), fleet.workers())?;
         let mut engine = Engine::over(way, config, clock, Rng::seeded(seed));
-        engine.pubsub = Exchange::new(registry, fleet.me(), fleet.workers());
+        engine.pubsub = Exchange::new(registry, prefixes, fleet.me(), fleet.workers());
         engine.fleet = fleet;
         engine.clients = Clients::counted_by(last_client_id);
         let mut state = State::new(engine);

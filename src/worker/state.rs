@@ -173,9 +173,8 @@ impl<A: Access> State<A> {
     /// How long the backend may wait for events.
     #[must_use]
     pub fn timeout(&self) -> Duration {
-        let published = !self.engine.pubsub.outbox.is_empty()
-            || self.engine.pubsub.has_outgoing()
-            || self.engine.keyspace.has_news();
+        let published =
+            self.engine.pubsub.has_incoming() || self.engine.pubsub.has_outgoing() || self.engine.keyspace.has_news();
         if self.background_due || published || !self.ready.is_empty() || !self.orphans.is_empty() || self.has_errands()
         {
             return Duration::ZERO;
@@ -337,7 +336,8 @@ impl<A: Access> State<A> {
         let client = engine.clients.get_mut(index);
         let suspended = session.is_suspended();
         engine.stats.suspended_clients += u64::from(suspended);
-        engine.stats.suspended_clients -= u64::from(std::mem::replace(&mut client.suspended, suspended));
+        engine.stats.suspended_clients -= u64::from(client.is(mark::SUSPENDED));
+        client.set_mark(mark::SUSPENDED, suspended);
         let paused = session.is_paused();
         engine.stats.paused_clients += u64::from(paused);
         engine.stats.paused_clients -= u64::from(client.is(mark::PAUSED));
@@ -550,10 +550,11 @@ impl<A: Access> Handler for State<A> {
                 balance.dismiss();
             }
             self.engine.end_transaction(conn.index);
+            self.engine.end_tracking(conn.index);
             let client = self.engine.clients.get(conn.index);
             let database = client.database;
             self.engine.stats.clients_bytes -= u64::from(client.query_bytes) + u64::from(client.out_bytes);
-            self.engine.stats.suspended_clients -= u64::from(client.suspended);
+            self.engine.stats.suspended_clients -= u64::from(client.is(mark::SUSPENDED));
             self.engine.stats.paused_clients -= u64::from(client.is(mark::PAUSED));
             self.engine.blocking.remove(client.id);
             if client.is(mark::LISTENS) {

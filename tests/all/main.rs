@@ -41,6 +41,7 @@ mod settings;
 mod strings;
 mod strings_conditions;
 mod strings_parts;
+mod tracking;
 mod transactions;
 mod workers;
 mod zsets;

@@ -7,7 +7,7 @@ const CONNECTION: Doc = Doc { group: Group::Connection, ..Doc::BASE };
 const HANDSHAKE: Flags =
     Flags::of(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Flags::FAST, Flags::NO_AUTH, Flags::ALLOW_BUSY]);
 /// Of the subcommands of CLIENT about the caller's own connection.
-const OWN: Flags = Flags::of(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE]);
+const OWN: Flags = Flags::of(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Flags::KEEPS_CACHING]);
 
 pub const PING: Row = Row {
     name: "ping",
@@ -365,10 +365,70 @@ pub const RESET: Row = Row {
     doc: &Doc { summary: "Brings this connection back to the state in which it began", since: "6.2.0", ..CONNECTION },
 };
 
+pub const CLIENT_TRACKING: Row = Row {
+    name: "client|tracking",
+    arity: -3,
+    // Every shard is to know that somebody listens to all changes.
+    flags: Flags::of(&[OWN, Flags::TOUCHES_ARBITRARY_KEYS]),
+    categories: Categories::CONNECTION,
+    key_specs: &[],
+    doc: &Doc {
+        summary: "Has the server tell this connection, or another, of changes of keys that it may have cached",
+        since: "6.0.0",
+        complexity: "O(1), with prefixes O(N) in their number",
+        args: &[
+            one_of("status", &[word("on", "ON"), word("off", "OFF")]),
+            integer("client-id").token("REDIRECT").optional(),
+            string("prefix").token("PREFIX").multiple_token().optional(),
+            word("bcast", "BCAST").optional(),
+            word("optin", "OPTIN").optional(),
+            word("optout", "OPTOUT").optional(),
+            word("noloop", "NOLOOP").optional(),
+        ],
+        ..CONNECTION
+    },
+};
+
+pub const CLIENT_CACHING: Row = Row {
+    name: "client|caching",
+    arity: 3,
+    flags: OWN,
+    categories: Categories::CONNECTION,
+    key_specs: &[],
+    doc: &Doc {
+        summary: "Says whether what the next command reads is tracked",
+        since: "6.0.0",
+        args: &[one_of("mode", &[word("yes", "YES"), word("no", "NO")])],
+        ..CONNECTION
+    },
+};
+
+pub const CLIENT_TRACKINGINFO: Row = Row {
+    name: "client|trackinginfo",
+    arity: 2,
+    flags: OWN,
+    categories: Categories::CONNECTION,
+    key_specs: &[],
+    doc: &Doc { summary: "Tells what this connection tracks", since: "6.2.0", ..CONNECTION },
+};
+
+pub const CLIENT_GETREDIR: Row = Row {
+    name: "client|getredir",
+    arity: 2,
+    flags: OWN,
+    categories: Categories::CONNECTION,
+    key_specs: &[],
+    doc: &Doc {
+        summary: "Returns the connection that is told of changes instead of this one",
+        since: "6.0.0",
+        ..CONNECTION
+    },
+};
+
 pub const CLIENT_HELP: Row = Row {
     name: "client|help",
     arity: 2,
-    flags: Flags::of(&[Flags::LOADING, Flags::STALE]),
+    flags: Flags::of(&[Flags::LOADING, Flags::STALE, Flags::KEEPS_CACHING]),
     categories: Categories::CONNECTION,
     key_specs: &[],
     doc: &Doc { summary: "Lists the subcommands", since: "5.0.0", ..CONNECTION },

@@ -9,7 +9,7 @@ const STEERING: Flags = Flags::of(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STAL
 pub const MULTI: Row = Row {
     name: "multi",
     arity: 1,
-    flags: Flags::of(&[STEERING, Flags::NOT_QUEUED, Flags::ENDS_BATCH]),
+    flags: Flags::of(&[STEERING, Flags::NOT_QUEUED, Flags::ENDS_BATCH, Flags::KEEPS_CACHING]),
     categories: Categories::TRANSACTION,
     key_specs: &[],
     doc: &Doc { summary: "Begins a transaction: what follows is queued", since: "1.2.0", ..TRANSACTIONS },
