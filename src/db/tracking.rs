@@ -36,7 +36,6 @@ impl Reader {
     }
 
     #[must_use]
-    #[expect(clippy::cast_possible_truncation, reason = "ten bits")]
     pub fn worker(self) -> usize {
         (self.0 & ((1 << WORKER_BITS) - 1)) as usize
     }
