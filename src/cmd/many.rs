@@ -1,7 +1,8 @@
 //! Commands that take any number of keys. One set of steps serves both forms: at once, for what fits a receive window, with the
 //! memory accesses of a dozen keys overlapped; and in slices, for a million keys, with the names held so that it stays atomic.
 
-use super::ctx::{Args, Budget, Ctx, Outcome, Sliced, Task};
+use super::ctx::{Args, Budget, Ctx, Exec, Outcome, Sliced, Task};
+use super::spec::Command;
 use crate::db::Db;
 use crate::db::hold::Mode;
 use crate::db::tracking::Reader;
@@ -74,8 +75,10 @@ pub fn run(ctx: &mut Ctx<'_>, args: Args<'_>, sliced: &'static Sliced) -> Outcom
     Outcome::Done
 }
 
-/// Runs a command of very many keys in slices; `request` is the whole request. `tracked`: the client, if it caches what it reads.
-pub fn suspend(ctx: &mut Ctx<'_>, request: Carry, sliced: &'static Sliced, tracked: Option<Reader>) -> Outcome {
+/// Runs a command of very many keys in slices; `request` is the whole request of a command of `row`.
+pub fn suspend(ctx: &mut Ctx<'_>, request: Carry, sliced: &'static Sliced, row: &Command<Exec>) -> Outcome {
+    let tracked = ctx.reader(row);
+    ctx.end_caching();
     if let Err(failure) = (sliced.start)(ctx, request.arg_counts().0) {
         return ctx.fail(failure);
     }

@@ -134,12 +134,15 @@ impl Options {
             return Err(errors::TRACKING_OPT_SWITCH.into());
         }
         for (i, prefix) in self.prefixes.iter().enumerate() {
-            let overlaps = |other: &[u8]| prefix.starts_with(other) || other.starts_with(prefix);
-            if let Some(other) = before.and_then(|before| before.prefixes.iter().find(|other| overlaps(other))) {
-                return Err(errors::prefix_overlaps(prefix, "an existing", other).into());
+            let overlapping = |others: &'_ [Box<[u8]>]| {
+                let place = others.iter().position(|other| prefix.starts_with(other) || other.starts_with(prefix))?;
+                Some(others[place].clone())
+            };
+            if let Some(other) = before.and_then(|before| overlapping(&before.prefixes)) {
+                return Err(errors::prefix_overlaps(prefix, "an existing", &other).into());
             }
-            if let Some(other) = self.prefixes[i + 1..].iter().find(|other| overlaps(other)) {
-                return Err(errors::prefix_overlaps(prefix, "another provided", other).into());
+            if let Some(other) = overlapping(&self.prefixes[i + 1..]) {
+                return Err(errors::prefix_overlaps(prefix, "another provided", &other).into());
             }
         }
         Ok(mode)
@@ -287,10 +290,14 @@ impl Ctx<'_> {
     /// The client is about to run a command, which will read these keys: those that it may cache are remembered from now on, so that it is told
     /// of the first change behind what it reads.
     pub fn track<'k, R>(&mut self, row: &Command<R>, keys: impl Iterator<Item = &'k [u8]>) {
-        let Some(reader) = self.reader(row) else { return };
-        for name in keys {
-            let key: Key<'_> = self.key(name);
-            self.db.mark_read(key, reader);
+        if let Some(reader) = self.reader(row) {
+            for name in keys {
+                let key: Key<'_> = self.key(name);
+                self.db.mark_read(key, reader);
+            }
+        }
+        if self.client().gate & gate::MULTI == 0 && !row.flags.contains(Flags::KEEPS_CACHING) {
+            self.end_caching();
         }
     }
 

@@ -318,11 +318,7 @@ impl<A: Access> Engine<A> {
             ctx.client().last_command = &row.name;
             let request = std::mem::take(carry);
             match (row.run.sliced, row.run.whole) {
-                (Some(sliced), _) => {
-                    let tracked = ctx.reader(row);
-                    ctx.end_caching();
-                    crate::cmd::many::suspend(&mut ctx, request, sliced, tracked)
-                }
+                (Some(sliced), _) => crate::cmd::many::suspend(&mut ctx, request, sliced, row),
                 (None, Some(suspend)) => suspend(&mut ctx, request),
                 (None, None) => unreachable!("one of them was there"),
             };
@@ -541,9 +537,6 @@ fn look_twice(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, re
     ctx.db.set_untouching(reasons & gate::NO_TOUCH != 0);
     if reasons & gate::TRACKS != 0 {
         ctx.track(row, keys_of(row, args));
-        if !queues && !row.flags.contains(Flags::KEEPS_CACHING) {
-            ctx.end_caching();
-        }
     }
     Verdict::Run
 }

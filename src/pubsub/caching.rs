@@ -177,10 +177,9 @@ impl Prefixes {
 
 /// Changed keys of a turn, by the beginnings that somebody listens to; each with who was the first to change it.
 #[derive(Default)]
-pub struct Changes(BTreeMap<Arc<[u8]>, Marks>);
+pub struct Changes(BTreeMap<Arc<[u8]>, Keys>);
 
-/// Names with a number each.
-type Marks = BTreeMap<Box<[u8]>, u64>;
+type Keys = BTreeMap<Box<[u8]>, u64>;
 
 impl Changes {
     #[must_use]
