@@ -411,7 +411,7 @@ fn nothing_is_lost_or_had_twice() {
                     && ["x", "y", "z"].iter().all(|list| witness.run(&format!("EXISTS {list}")) == Reply::Int(0))
             });
             let text = witness.run("CLIENT LIST").text();
-            for line in text.lines().filter(|line| line.contains(" flags=b ")) {
+            for line in text.lines().filter(|line| line.contains(" cmd=bl")) {
                 let id = line.strip_prefix("id=").and_then(|rest| rest.split(' ').next()).expect("an id");
                 witness.expect(&format!("CLIENT UNBLOCK {id} ERROR"), ":1");
             }
