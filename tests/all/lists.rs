@@ -428,6 +428,8 @@ fn elements_of_any_length() {
     for (index, size) in sizes.iter().enumerate() {
         assert_eq!(c.call(&["LINDEX", "l", &index.to_string()]).bytes().len(), *size);
         assert_eq!(c.call(&["LPOS", "l", &element(*size)]), Reply::Int(count(index)));
+    }
+    for size in &sizes {
         assert_eq!(c.run("LMOVE l m LEFT RIGHT").bytes().len(), *size);
         c.call(&["RPUSH", "l", &element(*size)]);
     }
