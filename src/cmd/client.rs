@@ -52,6 +52,8 @@ pub struct Labels {
     pub subscriptions: [usize; 3],
     /// Of a client that tracks.
     pub tracking: Tracking,
+    /// Of a client in MULTI, or one that watches keys.
+    transaction: Option<Box<Transaction>>,
 }
 
 /// The two ends of a connection. IPv4, nearly all there is, takes no memory of its own.
@@ -119,8 +121,6 @@ pub struct Client {
     created_unix_s: u32,
     addresses: Addresses,
     labels: Option<Box<Labels>>,
-    /// Of a client in MULTI, or one that watches keys.
-    pub transaction: Option<Box<Transaction>>,
     /// The last command, as `client|list` (a thin pointer: there are many clients).
     pub last_command: &'static &'static str,
     pub fd: i32,
@@ -161,7 +161,6 @@ impl Client {
             created_unix_s: u32::try_from(now_unix_ms / 1000).unwrap_or(u32::MAX),
             addresses: Addresses::new(remote, local),
             labels: None,
-            transaction: None,
             last_command: &"NULL",
             fd,
             query_bytes: 0,
@@ -237,6 +236,25 @@ impl Client {
         }
     }
 
+    /// What a client in MULTI has queued, and what it watches.
+    #[must_use]
+    pub fn transaction(&self) -> Option<&Transaction> {
+        self.labels.as_ref()?.transaction.as_deref()
+    }
+
+    pub fn transaction_mut(&mut self) -> Option<&mut Transaction> {
+        self.labels.as_mut()?.transaction.as_deref_mut()
+    }
+
+    pub fn take_transaction(&mut self) -> Option<Box<Transaction>> {
+        self.labels.as_mut()?.transaction.take()
+    }
+
+    /// The same, made if it is not there.
+    pub fn transaction_slot(&mut self) -> &mut Option<Box<Transaction>> {
+        &mut self.labels_mut().transaction
+    }
+
     #[must_use]
     pub fn name(&self) -> &[u8] {
         self.labels.as_ref().map_or(b"", |l| &l.name)
@@ -261,7 +279,7 @@ impl Client {
         let age_s = self.age_s(now_unix_ms);
         let mut flags = String::new();
         let (queued, queue_bytes, transaction_bytes, watches) =
-            self.transaction.as_ref().map_or((None, 0, 0, 0), |transaction| {
+            self.transaction().map_or((None, 0, 0, 0), |transaction| {
                 (transaction.queued(), transaction.queue_bytes(), transaction.bytes(), transaction.watches())
             });
         if queued.is_some() {
@@ -279,7 +297,7 @@ impl Client {
             flags.extend(on.then_some(letter));
         }
         let redirect = tracking.map_or("-1".into(), |tracking| tracking.redirect.map_or(0, |to| to.client).to_string());
-        if self.transaction.as_ref().is_some_and(|transaction| transaction.is_touched()) {
+        if self.transaction().is_some_and(|transaction| transaction.is_touched()) {
             flags.push('d');
         }
         if self.is(mark::LISTENS) {

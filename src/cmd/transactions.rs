@@ -237,17 +237,17 @@ impl Transaction {
 
 impl Ctx<'_> {
     fn transaction(&mut self) -> &mut Transaction {
-        self.client().transaction.get_or_insert_default()
+        self.client().transaction_slot().get_or_insert_default()
     }
 
     /// Counts what the transaction of the client holds now, and forgets one in which there is nothing.
     fn recount(&mut self) {
-        let Some(transaction) = &mut self.clients.get_mut(self.me).transaction else { return };
+        let Some(transaction) = self.clients.get_mut(self.me).transaction_mut() else { return };
         let bytes = transaction.bytes();
         let before = std::mem::replace(&mut transaction.counted_bytes, bytes);
         self.stats.clients_bytes = self.stats.clients_bytes + bytes as u64 - before as u64;
         if transaction.queue.is_none() && transaction.watched.is_empty() {
-            self.client().transaction = None;
+            self.client().take_transaction();
         }
     }
 
@@ -255,7 +255,7 @@ impl Ctx<'_> {
     pub fn end_transaction(&mut self) {
         let client = self.client();
         client.set_gate(gate::MULTI, false);
-        if let Some(transaction) = client.transaction.take() {
+        if let Some(transaction) = client.take_transaction() {
             self.stats.clients_bytes -= transaction.counted_bytes as u64;
             // What is locked is of the commands.
             self.db.lock_none();
@@ -266,7 +266,7 @@ impl Ctx<'_> {
     /// A request of this client was refused: if it belongs to a transaction, that will not be run.
     pub fn abort_transaction(&mut self) {
         if self.me != super::ctx::NOBODY
-            && let Some(transaction) = &mut self.client().transaction
+            && let Some(transaction) = self.client().transaction_mut()
             && transaction.queue.is_some()
         {
             transaction.aborted = true;
@@ -317,9 +317,9 @@ impl Ctx<'_> {
 
     /// Watches no key any more.
     pub fn unwatch_all(&mut self) {
-        if let Some(mut transaction) = self.client().transaction.take() {
+        if let Some(mut transaction) = self.client().take_transaction() {
             transaction.unwatch(&mut self.db);
-            self.client().transaction = Some(transaction);
+            *self.client().transaction_slot() = Some(transaction);
             self.recount();
         }
     }

@@ -124,7 +124,7 @@ impl<A: Access> Engine<A> {
 
     /// The client's connection has gone, and with it what it has queued and watches.
     pub fn end_transaction(&mut self, me: u32) {
-        if self.clients.get(me).transaction.is_some() {
+        if self.clients.get(me).transaction().is_some() {
             let mut nowhere = Out::new();
             self.ctx_of(me, 0, false, &mut nowhere).end_transaction();
         }

@@ -38,7 +38,7 @@ pub(super) fn execute(ctx: &mut Ctx<'_>, exec: &'static Command<Exec>) -> Execut
         ctx.return_queue(queue);
         return Executed::Wait(Waits::Pause);
     }
-    if ctx.client().transaction.as_ref().is_some_and(|transaction| transaction.is_aborted()) {
+    if ctx.client().transaction().is_some_and(|transaction| transaction.is_aborted()) {
         ctx.return_queue(queue);
         ctx.end_transaction();
         ctx.fail(errors::EXECABORT);
@@ -78,7 +78,7 @@ fn lock(ctx: &mut Ctx<'_>, list: &List<'_>) {
         return ctx.db.lock_all();
     }
     let Ctx { db, clients, me, .. } = ctx;
-    let watched = clients.get(*me).transaction.iter().flat_map(|transaction| transaction.watched());
+    let watched = clients.get(*me).transaction().into_iter().flat_map(|transaction| transaction.watched());
     let named = list.iter().flat_map(|(row, args)| keys_of(row, args));
     db.lock_keys(named.chain(watched.map(|(name, _)| name)));
 }
@@ -106,7 +106,7 @@ fn must_wait_for_names(ctx: &mut Ctx<'_>, list: &List<'_>, flags: Flags) -> bool
         return true;
     }
     let Ctx { db, clients, me, .. } = ctx;
-    let watched = clients.get(*me).transaction.iter().flat_map(|transaction| transaction.watched());
+    let watched = clients.get(*me).transaction().into_iter().flat_map(|transaction| transaction.watched());
     watched.into_iter().any(|(name, watch)| {
         let key = db.key(name);
         db.is_held_in(watch.database(), key, false)
@@ -116,7 +116,7 @@ fn must_wait_for_names(ctx: &mut Ctx<'_>, list: &List<'_>, flags: Flags) -> bool
 /// Was a watched key changed, or is its time over?
 fn is_touched(ctx: &mut Ctx<'_>) -> bool {
     let Ctx { db, clients, me, .. } = ctx;
-    let Some(transaction) = &clients.get(*me).transaction else { return false };
+    let Some(transaction) = clients.get(*me).transaction() else { return false };
     for (name, watch) in transaction.watched() {
         db.look_at_watched(watch, name);
     }

@@ -387,6 +387,8 @@ impl Draw {
         match self.how {
             How::Distinct => ctx.reply.array(count),
             How::Pop => {
+                // Its name is held until then, so nobody has seen it since the last of them went.
+                ctx.db.lock_keys([&self.name[..]].into_iter());
                 let key = ctx.key(&self.name);
                 if count > 0 {
                     ctx.report(key, Event::SPop);
@@ -395,6 +397,7 @@ impl Draw {
                 if self.emptied {
                     ctx.also(key, Event::Del);
                 }
+                ctx.db.lock_none();
                 ctx.reply.set(count);
             }
         }

@@ -6,7 +6,7 @@ use super::{Author, INTEGERS, Step};
 pub(super) const KEYS: [&[u8]; 5] = [b"list:1", b"list:2", b"list:3", b"a", b"b"];
 const OWN_KEYS: usize = 3;
 const ELEMENTS: [&[u8]; 9] = [b"x", b"1", b"-7", b"", b"\x00\xff", b"y", b"an element of some length", b"02", b"2"];
-const COMMANDS: [&str; 36] = [
+const COMMANDS: [&str; 38] = [
     "LPUSH",
     "RPUSH",
     "RPUSH",
@@ -40,6 +40,8 @@ const COMMANDS: [&str; 36] = [
     "LMPOP",
     "LMPOP",
     "BLPOP",
+    "BRPOP",
+    "BRPOPLPUSH",
     "BLMOVE",
     "BLMPOP",
     "DEL",
@@ -104,7 +106,11 @@ impl Author {
                 arguments.push(self.timeout());
                 self.many_keys(&mut arguments);
             }
-            "BLPOP" => {
+            "BRPOPLPUSH" => {
+                let timeout = self.timeout();
+                arguments.extend([self.list_key(), self.list_key(), timeout]);
+            }
+            "BLPOP" | "BRPOP" => {
                 for _ in 0..1 + self.random.below(3) {
                     arguments.push(self.list_key());
                 }
