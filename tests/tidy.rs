@@ -30,7 +30,7 @@ const LAYERS: [(&str, &[&str]); 14] = [
 ];
 
 /// The files (or, ending in a slash, folders) that may be unsafe, and why each is.
-const UNSAFE: [(&str, &str); 37] = [
+const UNSAFE: &[(&str, &str)] = &[
     ("slab/src/ahead.rs", "the scheduling class of the thread that faults pages in"),
     ("slab/src/blobs.rs", "counted bytes behind pointers"),
     ("slab/src/body.rs", "bodies of blobs"),
@@ -67,6 +67,9 @@ const UNSAFE: [(&str, &str); 37] = [
     ("src/table/group.rs", "SIMD"),
     ("src/table/raw.rs", "buckets behind handles"),
     ("src/types/zset/memory.rs", "elements and nodes behind handles"),
+    ("src/types/list/node.rs", "blocks and nodes behind handles"),
+    ("src/types/hash/memory.rs", "chunks behind handles"),
+    ("src/types/set/big.rs", "members behind handles"),
     ("tools/dolmen-bench/src/machine.rs", "the scheduling class of the thread that probes"),
 ];
 

@@ -70,6 +70,41 @@ impl<'a> Entry<'a> {
         }
     }
 
+    /// Writes its encoding to the beginning of `to`; its length.
+    ///
+    /// # Panics
+    /// When there is less room than [`Entry::encoded_bytes`].
+    #[inline]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "each arm's bound: 0 to 31, at most 8, at most LEN_MAX"
+    )]
+    pub fn write(self, to: &mut [u8]) -> usize {
+        let len = self.encoded_bytes();
+        let to = &mut to[..len];
+        match self {
+            Entry::Int(value) if len == 1 => to[0] = SMALL_INT + value as u8,
+            Entry::Int(value) => {
+                to[0] = INT + (len - 1) as u8;
+                to[1..].copy_from_slice(&value.to_le_bytes()[..len - 1]);
+            }
+            Entry::Bytes(bytes) => {
+                let (head, rest) = to.split_at_mut(head_bytes(bytes.len()));
+                match head {
+                    [short] => *short = bytes.len() as u8,
+                    [kind, len @ ..] => {
+                        *kind = if len.len() == 2 { STRING_2 } else { STRING_4 };
+                        len.copy_from_slice(&(bytes.len() as u32).to_le_bytes()[..len.len()]);
+                    }
+                    [] => unreachable!("a string has a head"),
+                }
+                rest.copy_from_slice(bytes);
+            }
+        }
+        len
+    }
+
     /// Its text: the string itself, or the digits of the integer, made in `digits`.
     #[inline]
     #[must_use]
@@ -146,17 +181,49 @@ pub fn put(out: &mut Vec<u8>, bytes: &[u8]) {
     Entry::of(bytes).put(out);
 }
 
+/// Appends the head of a string that is no integer in canonical form; its `len` bytes are to follow, in pieces.
+#[inline]
+pub fn put_string_head(out: &mut Vec<u8>, len: usize) {
+    put_head(out, len);
+}
+
 /// Appends the entry of an integer.
 #[inline]
 pub fn put_int(out: &mut Vec<u8>, value: i64) {
+    let (encoded, bytes) = encode_int(value);
+    out.extend_from_slice(&encoded[..bytes]);
+}
+
+/// The entry of an integer, and how many bytes it takes.
+#[inline]
+#[must_use]
+pub fn encode_int(value: i64) -> ([u8; INT_BYTES_MAX], usize) {
+    let mut encoded = [0; INT_BYTES_MAX];
     match u8::try_from(value) {
-        Ok(small) if small < SMALL_INT_END - SMALL_INT => out.push(SMALL_INT + small),
+        Ok(small) if small < SMALL_INT_END - SMALL_INT => {
+            encoded[0] = SMALL_INT + small;
+            (encoded, 1)
+        }
         _ => {
             let bytes = int_bytes(value);
             #[expect(clippy::cast_possible_truncation, reason = "at most 8")]
-            out.push(INT + bytes as u8);
-            out.extend_from_slice(&value.to_le_bytes()[..bytes]);
+            let head = INT + bytes as u8;
+            encoded[0] = head;
+            encoded[1..].copy_from_slice(&value.to_le_bytes());
+            (encoded, 1 + bytes)
         }
+    }
+}
+
+/// Bytes of the head of an entry, by the first of them; what follows is an integer or a string, whose length the head tells ([`span`] needs no
+/// more of it).
+#[inline]
+#[must_use]
+pub fn head_bytes_from(first: u8) -> usize {
+    match first {
+        STRING_2 => 3,
+        STRING_4 => HEAD_BYTES_MAX,
+        _ => 1,
     }
 }
 
@@ -203,21 +270,26 @@ fn head_bytes(len: usize) -> usize {
     }
 }
 
+/// Appends the head of a string of so many bytes, which the caller appends then: at least [`int::MAX_DIGITS`] + 1, so that it is no integer.
 #[inline]
+pub fn put_head(out: &mut Vec<u8>, len: usize) {
+    let (head, bytes) = head(len);
+    out.extend_from_slice(&head[..bytes]);
+}
+
+/// The head of a string, and how many bytes it takes.
+#[inline]
+#[must_use]
 #[expect(clippy::cast_possible_truncation, reason = "each arm's bound; entries are at most LEN_MAX long")]
-fn put_head(out: &mut Vec<u8>, len: usize) {
+pub fn head(len: usize) -> ([u8; HEAD_BYTES_MAX], usize) {
     debug_assert!(len <= LEN_MAX);
-    match len {
-        0..=SHORT_MAX => out.push(len as u8),
-        0xC0..=0xffff => {
-            out.push(STRING_2);
-            out.extend_from_slice(&(len as u16).to_le_bytes());
-        }
-        _ => {
-            out.push(STRING_4);
-            out.extend_from_slice(&(len as u32).to_le_bytes());
-        }
-    }
+    let [a, b, c, d] = (len as u32).to_le_bytes();
+    let head = match len {
+        0..=SHORT_MAX => [a, 0, 0, 0, 0],
+        0xC0..=0xffff => [STRING_2, a, b, 0, 0],
+        _ => [STRING_4, a, b, c, d],
+    };
+    (head, head_bytes(len))
 }
 
 /// Bytes that a signed number takes: 1 to 8.
@@ -247,6 +319,8 @@ mod tests {
             assert_eq!(run.len(), Entry::of(&text).encoded_bytes());
             assert_eq!(span(&run), run.len());
             assert_eq!(split(&run), Some((Entry::Bytes(&text[..]), &[][..])));
+            let mut written = vec![0; run.len()];
+            assert_eq!((Entry::of(&text).write(&mut written), &written), (run.len(), &run));
         }
     }
 
@@ -274,6 +348,9 @@ mod tests {
             prop_assert_eq!(&read, &texts);
             let mut rest = &run[..];
             for text in &texts {
+                let mut written = vec![0xaa; span(rest) + 1];
+                prop_assert_eq!(span(rest), Entry::of(text).write(&mut written));
+                prop_assert_eq!((&written[..span(rest)], written[span(rest)]), (&rest[..span(rest)], 0xaa));
                 prop_assert_eq!(span(rest), Entry::of(text).encoded_bytes());
                 rest = &rest[span(rest)..];
             }

@@ -177,6 +177,13 @@ impl Epochs {
         None
     }
 
+    /// Does `next_free` have something to look at?
+    #[inline(always)]
+    #[must_use]
+    pub fn has_free(&self) -> bool {
+        self.lists.as_ref().is_some_and(|lists| !lists.closed.is_empty())
+    }
+
     /// Bytes of nodes that a view keeps: what several need counts to the newest of them.
     #[must_use]
     pub fn view_bytes(&self, epoch: &Epoch) -> u64 {

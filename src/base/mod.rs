@@ -19,4 +19,5 @@ pub mod notify;
 pub mod out;
 pub mod quote;
 pub mod rng;
+pub mod score;
 pub mod sync;

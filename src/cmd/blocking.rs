@@ -131,7 +131,7 @@ pub fn parse_timeout_ns(argument: &[u8]) -> Result<Option<u64>, Failure> {
     }
     // In whole milliseconds, rounded up, as in Redis: the least wait is one.
     let ms = (seconds * 1000.0).ceil();
-    if ms > MS_MAX {
+    if ms >= MS_MAX {
         return Err(errors::TIMEOUT_OUT_OF_RANGE.into());
     }
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "between 0 and MS_MAX")]
@@ -139,8 +139,8 @@ pub fn parse_timeout_ns(argument: &[u8]) -> Result<Option<u64>, Failure> {
     Ok(Some(ms.saturating_mul(1_000_000)).filter(|ns| *ns > 0))
 }
 
-/// 2^63 ms: beyond, Redis refuses.
-const MS_MAX: f64 = 9.2e18;
+/// 2^63 ms: from there on Redis refuses.
+const MS_MAX: f64 = 9_223_372_036_854_775_808.0;
 
 /// Takes what is asked for from the first key that has it, or waits for it.
 pub fn take_or_wait(ctx: &mut Ctx<'_>, ask: &Ask<'_>) -> Outcome {
@@ -171,7 +171,13 @@ pub fn take_or_wait(ctx: &mut Ctx<'_>, ask: &Ask<'_>) -> Outcome {
     }
     let deadline_ns = ask.timeout_ns.map(|ns| ctx.clock.mono_ns().saturating_add(ns));
     ctx.blocking.add(deadline_ns, &waiting);
+    count(ctx);
     ctx.suspend(Box::new(Blocked { waiting, keys, deadline_ns, answer: ask.answer, over: false }))
+}
+
+/// What INFO tells is true when the next reply is sent.
+fn count(ctx: &mut Ctx<'_>) {
+    ctx.stats.blocked_clients = ctx.blocking.len() as u64;
 }
 
 /// Takes elements from a key, if it has some. `None`: there is no such key.
@@ -326,6 +332,7 @@ impl Task for Blocked {
         let Stage::Done(_) = self.waiting.claim.stage() else { return false };
         self.leave(&mut ctx.db);
         ctx.blocking.remove(self.waiting.client);
+        count(ctx);
         let served = self.waiting.served().take();
         match served {
             Some(Served::Elements { key, run }) => (self.answer.full)(&mut ctx.reply, &key, &run),

@@ -29,6 +29,7 @@ struct DataFigures {
     hits: u64,
     misses: u64,
     expired: u64,
+    expired_fields: u64,
     relocated: u64,
 }
 
@@ -47,6 +48,7 @@ impl Figures {
             data.hits += shard.stats.hits;
             data.misses += shard.stats.misses;
             data.expired += shard.stats.expired;
+            data.expired_fields += shard.stats.expired_fields;
             data.relocated += shard.stats.relocated;
             for (sum, database) in databases.iter_mut().zip(shard.databases()) {
                 sum.0 += database.len();
@@ -227,6 +229,7 @@ fn stats(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
         "instantaneous_output_kbps": kib(output_bytes),
         "rejected_connections": stats.rejected_connections,
         "expired_keys": data.expired,
+        "expired_subkeys": data.expired_fields,
         "evicted_keys": 0,
         "keyspace_hits": data.hits,
         "keyspace_misses": data.misses,

@@ -213,7 +213,7 @@ pub fn scan(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
 }
 
 /// A cursor as C's `strtoul` reads it: a sign is allowed (a negative number counts from 2^64), a NUL ends it, and nothing at all is 0.
-fn parse_cursor(argument: &[u8]) -> Option<u64> {
+pub(super) fn parse_cursor(argument: &[u8]) -> Option<u64> {
     let argument = argument.split(|byte| *byte == 0).next().unwrap_or_default();
     let (negative, digits) = match argument {
         [] => return Some(0),

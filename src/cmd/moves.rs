@@ -8,12 +8,12 @@ use super::ctx::{Args, Budget, Ctx, Failure, Outcome, Run, Task};
 use super::event::Event;
 use super::options::parse_int;
 use super::pieces::{AT_ONCE_BYTES, Draft, PIECE_BYTES, Reader};
+use crate::db::any::AnyBody;
 use crate::db::hold::Mode;
-use crate::db::transfer::{Content, Copied, Moved};
+use crate::db::transfer::{Content, Copied, Made, Moved};
 use crate::db::{Db, DbError, Key};
 use crate::proto::errors;
 use crate::table::Site;
-use dolmen_slab::BlobId;
 
 /// The number of a database, `None` if there is none of that number.
 fn parse_database(ctx: &mut Ctx<'_>, argument: &[u8]) -> Result<Option<usize>, Failure> {
@@ -166,33 +166,105 @@ impl How {
     }
 }
 
+/// The copy of a large value, as far as it has come.
+enum Load {
+    /// Of these bytes.
+    Bytes { len: usize, reader: Reader, draft: Draft },
+    /// Of the elements of a container, whose view is in the copied value.
+    Elements { body: Option<AnyBody>, run: Vec<u8> },
+}
+
+impl Load {
+    /// `None`: the value is small, and copied already. True: the copy takes more than one slice.
+    fn of(content: &Content) -> Option<(Load, bool)> {
+        match content {
+            Content::Raw(_) | Content::Int(_) | Content::Packed(..) => None,
+            Content::Blob(whole) => {
+                let (len, reader) = (whole.len(), Reader::new(whole.clone(), 0, whole.len()));
+                Some((Load::Bytes { len, reader, draft: Draft::default() }, len > AT_ONCE_BYTES))
+            }
+            Content::Container(view) => {
+                let body = Some(AnyBody::new(view.kind()));
+                Some((Load::Elements { body, run: Vec::new() }, view.len() > AT_ONCE_ELEMENTS))
+            }
+        }
+    }
+
+    /// Copies a piece for `to`. False: that was the last.
+    fn next(&mut self, db: &mut Db<'_>, content: &mut Content, to: Key<'_>) -> Result<bool, DbError> {
+        match (self, content) {
+            (Load::Bytes { len, reader, draft }, _) => match reader.next(PIECE_BYTES) {
+                Some(piece) => draft.append(db, to, *len, piece).map(|()| true),
+                None => Ok(false),
+            },
+            (Load::Elements { body: Some(body), run }, Content::Container(view)) => {
+                run.clear();
+                // A view is lost when there is no memory to keep it.
+                let more = view.next(db, run, RUN_BYTES).map_err(|_| DbError::OutOfMemory)?;
+                body.extend(db, to, run).map(|()| more)
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// What was made; nothing is left to release.
+    fn take(&mut self) -> Made {
+        match self {
+            Load::Bytes { draft, .. } => draft.take().map_or(Made::Nothing, Made::Blob),
+            Load::Elements { body, .. } => body.take().map_or(Made::Nothing, Made::Container),
+        }
+    }
+
+    /// Gives up what was made for `to`.
+    fn release(&mut self, db: &mut Db<'_>, to: Key<'_>) {
+        match self {
+            Load::Bytes { draft, .. } => draft.release(db, to),
+            Load::Elements { body, .. } => body.take().into_iter().for_each(|body| body.discard(db, to)),
+        }
+    }
+}
+
+/// Elements of a container that are copied in one go.
+const AT_ONCE_ELEMENTS: usize = 512;
+/// Bytes of elements that are copied between two looks at the clock.
+const RUN_BYTES: usize = 4 << 10;
+
 /// Copies a value to another key, whatever that holds.
 fn transfer(ctx: &mut Ctx<'_>, args: Args<'_>, from: Key<'_>, to: Key<'_>, database: usize, how: How) -> Outcome {
-    let Some(copied) = ctx.db.copied(from) else {
+    let Some(mut copied) = ctx.db.copied(from) else {
         how.answer(ctx, false);
         return Outcome::Done;
     };
-    let mut draft = Draft::default();
-    if let Content::Blob(whole) = &copied.content {
-        let mut reader = Reader::new(whole.clone(), 0, whole.len());
-        if whole.len() > AT_ONCE_BYTES {
+    let mut made = Made::Nothing;
+    if let Some((mut load, large)) = Load::of(&copied.content) {
+        if large {
             if !ctx.db.hold_begin(2, Mode::Shared) {
+                copied.close(&mut ctx.db);
                 let run = [copy, rename, renamenx][how as usize];
                 return wait(ctx, args, run);
             }
             ctx.db.hold(from.hash);
             ctx.db.in_database(database, |db| db.hold(to.hash));
             let names = [from.bytes.to_vec(), to.bytes.to_vec()];
-            return ctx.suspend(Box::new(Transfer { names, database, how, copied, reader, draft, holding: true }));
+            let copied = Some(copied);
+            return ctx.suspend(Box::new(Transfer { names, database, how, copied, load, holding: true }));
         }
-        while let Some(piece) = reader.next(PIECE_BYTES) {
-            if let Err(e) = draft.append(&mut ctx.db, to, whole.len(), piece) {
-                draft.release(&mut ctx.db, to);
-                return ctx.fail(e);
+        loop {
+            match load.next(&mut ctx.db, &mut copied.content, to) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(e) => {
+                    load.release(&mut ctx.db, to);
+                    copied.close(&mut ctx.db);
+                    return ctx.fail(e);
+                }
             }
         }
+        made = load.take();
     }
-    if let Err(e) = place(ctx, from, to, database, how, &copied, draft.take()) {
+    let placed = place(ctx, from, to, database, how, &copied, made);
+    copied.close(&mut ctx.db);
+    if let Err(e) = placed {
         return ctx.fail(e);
     }
     Outcome::Done
@@ -206,10 +278,10 @@ fn place(
     database: usize,
     how: How,
     copied: &Copied,
-    blob: Option<BlobId>,
+    made: Made,
 ) -> Result<(), DbError> {
     // A site made for the client's own database is none of another's.
-    ctx.db.in_database(database, |db| db.put_copied(Key { site: Site::NONE, ..to }, copied, blob))?;
+    ctx.db.in_database(database, |db| db.put_copied(Key { site: Site::NONE, ..to }, copied, made))?;
     if how != How::Copy {
         ctx.db.remove(from);
     }
@@ -222,19 +294,18 @@ struct Transfer {
     names: [Vec<u8>; 2],
     database: usize,
     how: How,
-    copied: Copied,
-    reader: Reader,
-    draft: Draft,
+    /// Until it is given back.
+    copied: Option<Copied>,
+    load: Load,
     holding: bool,
 }
 
 impl Transfer {
     /// True: all of it is copied.
     fn go_on(&mut self, ctx: &mut Ctx<'_>, budget: &mut Budget) -> Result<bool, DbError> {
-        let Content::Blob(whole) = &self.copied.content else { unreachable!("only large values are copied in slices") };
         let to = ctx.key(&self.names[1]);
-        while let Some(piece) = self.reader.next(PIECE_BYTES) {
-            self.draft.append(&mut ctx.db, to, whole.len(), piece)?;
+        let Some(copied) = &mut self.copied else { return Ok(true) };
+        while self.load.next(&mut ctx.db, &mut copied.content, to)? {
             if budget.is_spent(1) {
                 return Ok(false);
             }
@@ -242,7 +313,7 @@ impl Transfer {
         let from = ctx.key(&self.names[0]);
         // What changes both is one step, also to those who read meanwhile.
         ctx.db.lock_keys([from.bytes, to.bytes].into_iter());
-        let placed = place(ctx, from, to, self.database, self.how, &self.copied, self.draft.take());
+        let placed = place(ctx, from, to, self.database, self.how, copied, self.load.take());
         ctx.db.lock_none();
         placed.map(|()| true)
     }
@@ -264,12 +335,16 @@ impl Task for Transfer {
     }
 
     fn bytes(&self) -> usize {
-        self.names.iter().map(Vec::capacity).sum()
+        let run = if let Load::Elements { run, .. } = &self.load { run.capacity() } else { 0 };
+        run + self.names.iter().map(Vec::capacity).sum::<usize>()
     }
 
     fn abandon(&mut self, db: &mut Db<'_>) {
         let to = db.key(&self.names[1]);
-        self.draft.release(db, to);
+        self.load.release(db, to);
+        if let Some(copied) = self.copied.take() {
+            copied.close(db);
+        }
         if std::mem::take(&mut self.holding) {
             db.hold_end();
         }

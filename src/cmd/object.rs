@@ -33,6 +33,11 @@ enum Answer {
 }
 
 pub fn encoding(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
+    let key = ctx.first_key(args[2]);
+    if let Some(name) = ctx.db.container_encoding(key) {
+        ctx.reply.bulk(name.as_bytes());
+        return Outcome::Done;
+    }
     about(ctx, args, |item| Answer::Text(encoding_name(item)))
 }
 

@@ -1,4 +1,4 @@
-//! Work of a shard between requests, in small units: expiry on time, growth and shrinking of tables, emptying of flushed databases,
+//! Work of a shard between requests, in small units: expiry on time (of keys; of fields: `fields`), growth and shrinking of tables, emptying of flushed databases,
 //! freeing of huge values, giving idle memory back, evacuation. Whoever calls decides how long it may take; each unit takes some
 //! microseconds.
 #![allow(unsafe_code)]
@@ -49,7 +49,7 @@ impl Shard {
         if old.table.has_views() {
             // What is seen is not given back, and nobody waits for it.
             self.viewed.push(old);
-        } else if keys > 0 || old.wheel.is_some() || old.table.table_bytes() > 0 {
+        } else if keys > 0 || old.wheel.is_some() || old.fields.is_some() || old.table.table_bytes() > 0 {
             // Without keys there may be memory all the same: a table that has not shrunk yet.
             self.empty_later(old);
         }
@@ -88,7 +88,11 @@ impl Shard {
     /// When the next deadline may be due, in Unix milliseconds.
     #[must_use]
     pub fn next_due_ms(&self) -> Option<u64> {
-        self.databases[..self.databases_used].iter().filter_map(|d| d.wheel.as_ref()?.next_due_ms()).min()
+        let due_ms = |d: &Database| {
+            let fields = d.fields.as_ref().and_then(|fields| fields.next_due_ms());
+            d.wheel.as_ref().and_then(|wheel| wheel.next_due_ms()).into_iter().chain(fields).min()
+        };
+        self.databases[..self.databases_used].iter().filter_map(due_ms).min()
     }
 
     /// Works in rounds of small units until nothing is left to do now (false) or `time_left` says no (true: call again soon).
@@ -104,6 +108,7 @@ impl Shard {
             let mut pending = false;
             for index in 0..self.databases_used {
                 pending |= self.expire_some(index, now_ms);
+                pending |= self.expire_fields(index, now_ms);
                 let Shard { slab, databases, containers, seed, .. } = &mut *self;
                 pending |= databases[index].table.maintain(slab, &ItemHash { seed: *seed }, 1);
                 let free = |slab: &mut Slab, h| free_item(slab, containers, h);
@@ -138,7 +143,7 @@ impl Shard {
     /// Fires what is due of one database, and drops stale entries of its wheel when they are many.
     fn expire_some(&mut self, index: usize, now_ms: u64) -> bool {
         let Shard { slab, databases, containers, watches, listeners, stats, seed, .. } = &mut *self;
-        let Database { table, wheel, expires } = &mut databases[index];
+        let Database { table, wheel, expires, .. } = &mut databases[index];
         let Some(wheel) = wheel else { return false };
         let (expired, seed) = (&mut stats.expired, *seed);
         let mut due = Expirer { table, containers, watches, listeners, index, expires, expired, now_ms, seed };
@@ -163,6 +168,9 @@ impl Shard {
         });
         if !more && let Some(wheel) = &mut database.wheel {
             more = wheel.drain(slab, DRAIN_UNIT);
+        }
+        if !more && let Some(fields) = &mut database.fields {
+            more = fields.drain(DRAIN_UNIT);
         }
         if !more {
             self.detached.pop_front();

@@ -5,7 +5,10 @@ use super::containers::{ContainerId, Stored};
 use super::item::{Content, Item, Key, NewValue};
 use super::view::{Db, Deadline, Found};
 use super::{DbError, Shard, item_at};
+use crate::base::entry::Entries;
+use crate::types::list::{Element, List};
 use crate::types::{Body, Edit, Form, Look, Memory, Span, ViewLost};
+use dolmen_slab::Slab;
 
 /// Longest packed container: with the longest key that lies in its item it still fits a chunk.
 pub const PACKED_BYTES_MAX: usize = 8000;
@@ -147,10 +150,12 @@ impl Db<'_> {
                 match body {
                     Body::Big(big) => {
                         let is_empty = big.is_empty();
+                        let due_ms = B::earliest_ms(Look { form: Form::Big(&*big), slab: &self.shard.slab });
                         self.shard.containers.put_back(taken, big);
                         if is_empty {
                             self.remove_found(key.hash, found);
                         }
+                        self.arm_fields_at(key.hash, due_ms);
                     }
                     Body::Packed(bytes) => {
                         self.shard.containers.gone::<B>(&taken);
@@ -222,12 +227,17 @@ impl Db<'_> {
             }
             return Ok(());
         }
-        let put = |db: &mut Self, value| match found {
-            None => {
-                let deadline_ms = if let Deadline::At(at) = deadline { Some(at) } else { None };
-                db.insert_new(key, value, deadline_ms)
+        let due_ms = B::earliest_ms(body.look(&self.shard.slab));
+        let put = |db: &mut Self, value| {
+            match found {
+                None => {
+                    let deadline_ms = if let Deadline::At(at) = deadline { Some(at) } else { None };
+                    db.insert_new(key, value, deadline_ms)?;
+                }
+                Some(found) => db.replace_value(key, found, value, deadline)?,
             }
-            Some(found) => db.replace_value(key, found, value, deadline),
+            db.arm_fields_at(key.hash, due_ms);
+            Ok(())
         };
         match body {
             Body::Packed(bytes) => {
@@ -302,7 +312,24 @@ impl Db<'_> {
     /// # Errors
     /// [`DbError::WrongType`].
     pub fn open_view<B: Stored>(&mut self, key: Key<'_>, span: Span) -> Result<Option<Viewed<B>>, DbError> {
-        let Some(found) = self.find_read(key) else { return Ok(None) };
+        match self.find_read(key) {
+            Some(found) => self.view_found(key, found, span).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// The same for a command that has read the key before: it is not counted again.
+    ///
+    /// # Errors
+    /// [`DbError::WrongType`].
+    pub fn open_view_again<B: Stored>(&mut self, key: Key<'_>, span: Span) -> Result<Option<Viewed<B>>, DbError> {
+        match self.find(key) {
+            Some(found) => self.view_found(key, found, span).map(Some),
+            None => Ok(None),
+        }
+    }
+
+    fn view_found<B: Stored>(&mut self, key: Key<'_>, found: Found, span: Span) -> Result<Viewed<B>, DbError> {
         if self.item(found.handle).kind() != B::TYPE {
             return Err(DbError::WrongType);
         }
@@ -319,7 +346,7 @@ impl Db<'_> {
                 (big.len(), Source::Big(id, big.open_view(slab, span)))
             }
         };
-        Ok(Some(Viewed { hash: key.hash, len, source }))
+        Ok(Viewed { hash: key.hash, len, source })
     }
 
     /// Appends the next elements of a view to `run` (see [`crate::types::Container::view_next`]). False: those were the last.
@@ -345,6 +372,34 @@ impl Db<'_> {
         }
     }
 
+    /// Shows the next elements of a view of a list where they lie, while `see` says so.
+    pub fn view_walk(&mut self, viewed: &mut Viewed<List>, mut see: impl FnMut(&Slab, Element<'_>) -> bool) {
+        self.enter(viewed.hash);
+        let Shard { slab, containers, .. } = &mut *self.shard;
+        match &mut viewed.source {
+            Source::Big(id, view) => {
+                containers.get_mut::<List>(*id).view_walk(slab, view, |element| see(slab, element))
+            }
+            Source::Run(all) => {
+                let mut entries = Entries::new(all);
+                while let Some(entry) = entries.next()
+                    && see(slab, Element::Entry(entry))
+                {}
+                let seen = all.len() - entries.rest().len();
+                all.drain(..seen);
+            }
+        }
+    }
+
+    /// The container that a view is of, as it is now, whatever became of its key; `None` if it was a packed one. As long as the name of its key is
+    /// held against writers it is what the view shows.
+    pub fn viewed<B: Stored>(&mut self, viewed: &Viewed<B>) -> Option<Look<'_, B>> {
+        self.enter(viewed.hash);
+        let Source::Big(id, _) = viewed.source else { return None };
+        let Shard { slab, containers, .. } = &*self.shard;
+        Some(Look { form: Form::Big(containers.get(id)), slab })
+    }
+
     /// Ends a view. What it kept is freed in the background.
     pub fn close_view<B: Stored>(&mut self, viewed: Viewed<B>) {
         self.enter(viewed.hash);
@@ -357,7 +412,10 @@ impl Db<'_> {
 }
 
 /// The container of an item.
-fn look_at<'a, B: Stored>(
+///
+/// # Errors
+/// [`DbError::WrongType`].
+pub(super) fn look_at<'a, B: Stored>(
     slab: &'a dolmen_slab::Slab,
     containers: &'a super::containers::Containers,
     item: Item<'a>,

@@ -6,11 +6,13 @@
 
 /// What a holder does with the names it holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
 pub enum Mode {
+    // Several workers tell each other the mode by its number, and by 0 that there is no holder.
     /// It reads: commands that write wait.
-    Shared,
+    Shared = 1,
     /// It writes: all commands wait.
-    Exclusive,
+    Exclusive = 2,
 }
 
 /// The names that are held in a shard.

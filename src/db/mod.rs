@@ -7,11 +7,13 @@
 //! Invariant on which the unsafe code here and in `item` rests: **a handle in a table of a shard is a live item of that shard's slab,
 //! and nothing else keeps an item's handle across calls.**
 pub mod access;
+pub mod any;
 pub mod background;
 pub mod bits;
 pub mod collections;
 pub mod containers;
 pub mod event;
+mod fields;
 pub mod hold;
 pub mod item;
 pub mod keyspace;
@@ -65,6 +67,8 @@ pub struct ShardStats {
     pub misses: u64,
     /// Keys deleted because their deadline had passed.
     pub expired: u64,
+    /// Fields of hashes removed because their deadlines had passed.
+    pub expired_fields: u64,
     /// Items moved to give memory back.
     pub relocated: u64,
 }
@@ -75,11 +79,13 @@ pub struct Database {
     wheel: Option<Box<Wheel>>,
     /// Items with a deadline.
     expires: u64,
+    /// When hashes lose fields; `None`: no field has a deadline.
+    fields: Option<Box<fields::FieldDeadlines>>,
 }
 
 impl Database {
     fn new(seed: u64) -> Database {
-        Database { table: Table::new(seed), wheel: None, expires: 0 }
+        Database { table: Table::new(seed), wheel: None, expires: 0, fields: None }
     }
 
     #[must_use]
@@ -302,14 +308,17 @@ impl Shard {
     /// Bytes of the data's structure rather than the data: tables and wheels.
     #[must_use]
     pub fn overhead_bytes(&self) -> u64 {
-        let of = |d: &Database| d.table.table_bytes() as u64 + d.wheel.as_ref().map_or(0, |w| w.bytes());
+        let fields = |d: &Database| d.fields.as_ref().map_or(0, |f| f.heap_bytes());
+        let of = |d: &Database| d.table.table_bytes() as u64 + d.wheel.as_ref().map_or(0, |w| w.bytes()) + fields(d);
         self.databases.iter().chain(&self.detached).chain(&self.viewed).map(of).sum()
     }
 
     /// The part of `overhead_bytes` that does not lie in the slab.
     #[must_use]
     pub fn heap_bytes(&self) -> u64 {
-        let of = |d: &Database| d.table.heap_bytes() as u64 + d.wheel.as_ref().map_or(0, |w| w.heap_bytes());
+        let fields = |d: &Database| d.fields.as_ref().map_or(0, |f| f.heap_bytes());
+        let of =
+            |d: &Database| d.table.heap_bytes() as u64 + d.wheel.as_ref().map_or(0, |w| w.heap_bytes()) + fields(d);
         let tables: u64 = self.databases.iter().chain(&self.detached).chain(&self.viewed).map(of).sum();
         tables + self.containers.heap_bytes() + self.scratch.capacity() as u64
     }

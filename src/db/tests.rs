@@ -744,14 +744,14 @@ impl World {
         let (Some(copied), Some(entry)) = (copied, entry) else { return };
         assert_eq!(copied.deadline_ms, entry.deadline_ms);
         let used = self.shard.used_bytes();
-        let mut blob = None;
+        let mut blob = transfer::Made::Nothing;
         if let transfer::Content::Blob(whole) = &copied.content {
             let made = self.shard.blob_new(whole.len()).and_then(|id| {
                 let all = (0..whole.segments()).try_for_each(|i| self.shard.blob_append(id, whole.segment(i)));
                 all.map(|()| id).inspect_err(|_| self.shard.blob_release(id))
             });
             match made {
-                Ok(id) => blob = Some(id),
+                Ok(id) => blob = transfer::Made::Blob(id),
                 Err(e) => return self.failed(e, used, 0),
             }
         }

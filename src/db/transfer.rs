@@ -5,14 +5,14 @@
 //! slices. All that can fail comes first, so that an error changes nothing.
 #![allow(unsafe_code)]
 
-use super::item::{self, Expiry, Key, NewKey, NewValue, Value};
+use super::any::{AnyBody, AnyViewed};
+use super::item::{self, Expiry, Key, NewKey, NewValue, Type, Value};
 use super::view::{Db, Deadline, Found, part_with};
 use super::{DbError, ItemHash, Shard, item_at};
 use crate::table::Site;
 use dolmen_slab::{BlobId, BlobRef, Kind};
 
 /// A value taken along to another key.
-#[derive(Debug)]
 pub struct Copied {
     pub content: Content,
     /// Unix milliseconds.
@@ -21,12 +21,23 @@ pub struct Copied {
     modified: bool,
 }
 
-#[derive(Debug)]
 pub enum Content {
     Raw(Vec<u8>),
     Int(i64),
     /// As it was when it was read, whatever happens to the key.
     Blob(BlobRef),
+    /// A packed container.
+    Packed(Type, Vec<u8>),
+    /// A big one, likewise as it was. To be closed ([`Copied::close`]).
+    Container(AnyViewed),
+}
+
+/// What was made of a value that is not copied at once.
+pub enum Made {
+    /// It was: there is nothing more.
+    Nothing,
+    Blob(BlobId),
+    Container(AnyBody),
 }
 
 /// What became of MOVE.
@@ -37,6 +48,15 @@ pub enum Moved {
     Missing,
     /// The other database has one.
     Occupied,
+}
+
+impl Copied {
+    /// Ends the view of a big container, if it is one.
+    pub fn close(self, db: &mut Db<'_>) {
+        if let Content::Container(view) = self.content {
+            view.close(db);
+        }
+    }
 }
 
 impl Shard {
@@ -119,6 +139,7 @@ impl Db<'_> {
             item::release_key_blob(slab, h);
             slab.free(h, header.item_bytes());
         }
+        self.arm_fields(to);
         Ok(true)
     }
 
@@ -194,6 +215,7 @@ impl Db<'_> {
             // SAFETY: the item is live, in its new table, and has a deadline word.
             unsafe { item::overwrite_expiry(slab, h, expiry) };
         }
+        self.in_database(database, |target| target.arm_fields(there));
         self.tell_new(database, key);
         Ok(Moved::Done)
     }
@@ -203,34 +225,50 @@ impl Db<'_> {
         let found = self.find_read(key)?;
         self.touch(found);
         let item = self.item(found.handle);
-        let content = match item.value() {
-            Value::Raw(bytes) => Content::Raw(bytes.to_vec()),
-            Value::Int(i) => Content::Int(i),
-            Value::Blob(id) => Content::Blob(self.blob_ref(id)),
-        };
         let modified = item.header().flags & item::flag::MODIFIED != 0;
-        Some(Copied { content, deadline_ms: item.expiry().map(|e: Expiry| e.deadline_ms), modified })
+        let deadline_ms = item.expiry().map(|e: Expiry| e.deadline_ms);
+        let content = if item.is_string() {
+            match item.value() {
+                Value::Raw(bytes) => Content::Raw(bytes.to_vec()),
+                Value::Int(i) => Content::Int(i),
+                Value::Blob(id) => Content::Blob(self.blob_ref(id)),
+            }
+        } else {
+            match item.content() {
+                item::Content::Packed(packed) => Content::Packed(item.kind(), packed.to_vec()),
+                item::Content::Big(_) => {
+                    let kind = item.kind();
+                    Content::Container(self.open_any_view(key, kind)?)
+                }
+            }
+        };
+        Some(Copied { content, deadline_ms, modified })
     }
 
-    /// Writes a copied value over whatever a key holds. `blob` is the copy of a large one, which this takes over.
+    /// Writes a copied value over whatever a key holds. `made` is the copy of a large one, which this takes over.
     ///
     /// # Errors
-    /// [`DbError::OutOfMemory`]; nothing has changed then, and the blob was released.
-    pub fn put_copied(&mut self, key: Key<'_>, copied: &Copied, blob: Option<BlobId>) -> Result<(), DbError> {
-        let value = match (&copied.content, blob) {
-            (_, Some(blob)) => NewValue::Blob(blob),
-            (Content::Raw(bytes), None) => NewValue::Raw(bytes),
-            (Content::Int(i), None) => NewValue::Int(*i),
-            (Content::Blob(_), None) => unreachable!("a large value is copied before"),
+    /// [`DbError::OutOfMemory`]; nothing has changed then, and what was made is freed.
+    pub fn put_copied(&mut self, key: Key<'_>, copied: &Copied, made: Made) -> Result<(), DbError> {
+        let deadline = copied.deadline_ms.map_or(Deadline::None, Deadline::At);
+        let value = match (&copied.content, made) {
+            (_, Made::Container(body)) => return body.store(self, key, deadline).map(|_| ()),
+            (_, Made::Blob(blob)) => NewValue::Blob(blob),
+            (Content::Raw(bytes), _) => NewValue::Raw(bytes),
+            (Content::Int(i), _) => NewValue::Int(*i),
+            (Content::Packed(kind, packed), _) => NewValue::Packed(*kind, packed),
+            (Content::Blob(_) | Content::Container(_), _) => unreachable!("a large value is copied before"),
         };
         let replaces = self.find(key).is_some();
-        self.set_string(key, value, copied.deadline_ms.map_or(Deadline::None, Deadline::At))?;
+        self.set_string(key, value, deadline)?;
+        self.arm_fields(key);
         if replaces {
             self.tell_new(self.index, key);
         }
         if copied.modified {
             self.mark_modified(key);
         }
+        self.arm_fields(key);
         Ok(())
     }
 

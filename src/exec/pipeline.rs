@@ -448,11 +448,11 @@ fn broken_off(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, outcome: Outcome, 
 #[inline(always)]
 pub fn apply_effects(ctx: &mut Ctx<'_>) {
     if ctx.changed != 0 {
-        ctx.stats.dirty += ctx.changed;
-        ctx.changed = 0;
         if ctx.blocking.has_ready() {
             serve_ready(ctx);
         }
+        ctx.stats.dirty += ctx.changed;
+        ctx.changed = 0;
     }
 }
 

@@ -5,10 +5,21 @@ pub const WRONGTYPE: &str = "WRONGTYPE Operation against a key holding the wrong
 pub const NO_SUCH_KEY: &str = "ERR no such key";
 pub const NOT_AN_INTEGER: &str = "ERR value is not an integer or out of range";
 pub const OUT_OF_RANGE: &str = "ERR value is out of range";
+/// A number of C's `long`, but for the least, which has no opposite.
+pub const WITHIN_LONG: &str =
+    "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
 pub const NOT_POSITIVE: &str = "ERR value is out of range, must be positive";
 pub const NOT_A_FLOAT: &str = "ERR value is not a valid float";
 pub const NAN_OR_INFINITY: &str = "ERR increment would produce NaN or Infinity";
 pub const OVERFLOW: &str = "ERR increment or decrement would overflow";
+/// HRANDFIELD of a count beyond what C's `long` can negate.
+pub const NOT_A_COUNT: &str =
+    "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
+/// HINCRBYFLOAT by such.
+pub const VALUE_NAN_OR_INFINITY: &str = "ERR value is NaN or Infinity";
+/// HINCRBY and HINCRBYFLOAT of a field that is none.
+pub const HASH_NOT_AN_INTEGER: &str = "ERR hash value is not an integer";
+pub const HASH_NOT_A_FLOAT: &str = "ERR hash value is not a float";
 /// DECRBY of the least 64-bit number.
 pub const DECREMENT_OVERFLOW: &str = "ERR decrement would overflow";
 pub const OFFSET_OUT_OF_RANGE: &str = "ERR offset is out of range";
@@ -52,6 +63,14 @@ pub const DELEX_CONDITION: &str = "ERR Invalid condition. Use IFEQ, IFNE, IFDEQ,
 /// MSETEX.
 pub const NUMKEYS: &str = "ERR invalid numkeys value";
 pub const NUMKEYS_PAIRS: &str = "ERR wrong number of key-value pairs";
+/// SINTERCARD and other commands that are told how many keys they get.
+pub const NUMKEYS_POSITIVE: &str = "ERR numkeys should be greater than 0";
+pub const NUMKEYS_TOO_MANY: &str = "ERR Number of keys can't be greater than number of args";
+pub const RANK_ZERO: &str = "ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... or use negative to \
+                             start from the end of the list";
+pub const COUNT_NEGATIVE: &str = "ERR COUNT can't be negative";
+pub const MAXLEN_NEGATIVE: &str = "ERR MAXLEN can't be negative";
+pub const LIMIT_NEGATIVE: &str = "ERR LIMIT can't be negative";
 pub const LCS_TYPE: &str = "ERR The specified keys must contain string values";
 pub const LCS_LEN_AND_IDX: &str = "ERR If you want both the length and indexes, please just use IDX.";
 pub const LCS_TOO_LONG: &str = "ERR String too long for LCS";
@@ -70,6 +89,33 @@ pub const BITFIELD_READ_ONLY: &str = "ERR BITFIELD_RO only supports the GET subc
 /// EXPIRE and its kin.
 pub const EXPIRE_NX_AND_OTHERS: &str = "ERR NX and XX, GT or LT options at the same time are not compatible";
 pub const EXPIRE_GT_AND_LT: &str = "ERR GT and LT options at the same time are not compatible";
+/// LMPOP and ZMPOP.
+pub const COUNT_POSITIVE: &str = "ERR count should be greater than 0";
+/// ZADD.
+pub const ZADD_NX_AND_XX: &str = "ERR XX and NX options at the same time are not compatible";
+pub const ZADD_GT_LT_NX: &str = "ERR GT, LT, and/or NX options at the same time are not compatible";
+pub const ZADD_INCR_PAIR: &str = "ERR INCR option supports a single increment-element pair";
+pub const SCORE_NAN: &str = "ERR resulting score is not a number (NaN)";
+/// Ranges of sorted sets.
+pub const SCORE_RANGE: &str = "ERR min or max is not a float";
+pub const LEX_RANGE: &str = "ERR min or max not valid string range item";
+pub const ZRANGE_LIMIT: &str = "ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX";
+pub const ZRANGE_SCORES_BY_LEX: &str = "ERR syntax error, WITHSCORES not supported in combination with BYLEX";
+/// ZUNION and its kin.
+pub const WEIGHT: &str = "ERR weight value is not a float";
+/// ZRANDMEMBER of the least 64-bit number.
+pub const RANDOM_COUNT: &str =
+    "ERR value is out of range, value must between -9223372036854775807 and 9223372036854775807";
+/// HEXPIRE and other commands on fields.
+pub const NO_FIELDS: &str = "ERR Mandatory argument FIELDS is missing or not at the right position";
+pub const NUMFIELDS_POSITIVE: &str = "ERR Parameter `numFields` should be greater than 0";
+pub const NUMFIELDS_NOT_POSITIVE: &str = "ERR Number of fields must be a positive integer";
+pub const NUMFIELDS_INVALID: &str = "ERR invalid number of fields";
+pub const NUMFIELDS_MISMATCH: &str = "ERR The `numfields` parameter must match the number of arguments";
+pub const FIELD_TIME_NEGATIVE: &str = "ERR invalid expire time, must be >= 0";
+pub const FIELD_TIME_MISSING: &str = "ERR missing expire time";
+pub const FIELD_TIMES: &str = "ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified";
+pub const FNX_AND_FXX: &str = "ERR Only one of FXX or FNX arguments can be specified";
 pub const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
 pub const NOAUTH: &str = "NOAUTH Authentication required.";
 /// HELLO without AUTH on a connection that needs one.
@@ -124,6 +170,11 @@ pub const TIMEOUT_NEGATIVE: &str = "ERR timeout is negative";
 /// Bytes of a command's name, and of its arguments together, that an error quotes.
 const PREVIEW_BYTES: usize = 128;
 
+/// ZUNION and its kin without keys. `command` in lower case.
+pub fn too_few_keys(command: &str) -> String {
+    format!("ERR at least 1 input key is needed for '{command}' command")
+}
+
 /// `command` in lower case, as in the command table.
 pub fn invalid_expire_time(command: &str) -> String {
     format!("ERR invalid expire time in '{command}' command")
@@ -177,6 +228,11 @@ pub fn hello_option(option: &[u8]) -> Vec<u8> {
 /// EXPIRE and its kin.
 pub fn unsupported_option(option: &[u8]) -> Vec<u8> {
     [b"ERR Unsupported option ", head(option, option.len())].concat()
+}
+
+/// HSETEX.
+pub fn unknown_argument(argument: &[u8]) -> Vec<u8> {
+    [b"ERR unknown argument: ", head(argument, argument.len())].concat()
 }
 
 /// BITOP DIFF, DIFF1 or ANDOR of a single source.

@@ -6,9 +6,11 @@ use crate::base::glob::{glob_matches, literal_prefix};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
+type Counted = HashMap<Arc<[u8]>, Counts>;
+
 #[derive(Default)]
 pub(super) struct Patterns {
-    by_prefix: HashMap<Box<[u8]>, HashMap<Arc<[u8]>, Counts>>,
+    by_prefix: HashMap<Box<[u8]>, Counted>,
     /// Lengths of the prefixes, each with how many have it.
     lengths: BTreeMap<usize, usize>,
     count: usize,

@@ -93,7 +93,8 @@ impl Default for Space {
 
 impl Space {
     fn part(&self, name: &[u8]) -> &RwLock<Names> {
-        &self.0[(hash_key(SEED, name) % PARTS as u64) as usize]
+        let [part, ..] = hash_key(SEED, name).to_le_bytes();
+        &self.0[usize::from(part) % PARTS]
     }
 }
 

@@ -12,7 +12,10 @@
 //! ```
 
 pub mod bitmap;
+pub mod hash;
+pub mod list;
 pub mod packed;
+pub mod set;
 pub mod zset;
 
 use dolmen_slab::{AllocError, Slab};
@@ -87,7 +90,7 @@ pub trait Container: Sized {
     fn open_view(&mut self, slab: &Slab, span: Span) -> Self::View;
 
     /// Appends the next elements of a view to `run`, each as its entries, until `run` has grown by `budget_bytes` or a little more. List: the
-    /// element. Set: the member. Hash: field, value, deadline in Unix milliseconds (0: none). Zset: member, score (`score::to_entry`).
+    /// element. Set: the member. Hash: field, value, deadline in Unix milliseconds (0: none). Zset: member, score (`base::score::to_entry`).
     /// False: those were the last.
     ///
     /// # Errors
@@ -122,6 +125,12 @@ pub trait Container: Sized {
     /// # Errors
     /// The slab is full; some of the elements may have been added.
     fn extend(body: &mut Body<Self>, memory: &mut Memory<'_>, run: &[u8]) -> Result<(), AllocError>;
+
+    /// The first deadline that one of its elements has, in Unix milliseconds; `u64::MAX`: none has one. Cheap: asked after each change.
+    #[inline]
+    fn earliest_ms(_: Look<'_, Self>) -> u64 {
+        u64::MAX
+    }
 
     /// The name of the encoding that Redis would have given it.
     fn encoding(look: Look<'_, Self>, limits: &Limits) -> &'static str;

@@ -657,8 +657,14 @@ pub fn matches(reply: &Reply, expected: &str) -> bool {
             let (low, high) = range.expect("a range of integers");
             (low.parse().expect("a number")..=high.parse().expect("a number")).contains(n)
         }
-        _ if expected == "..." => true,
-        _ => reply.to_string() == expected,
+        _ if expected == "..." || reply.to_string() == expected => true,
+        // With ranges in it.
+        Reply::Array(items) if expected.contains("..") => {
+            let parts = expected.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).map(|rest| rest.split(", "));
+            let parts: Vec<&str> = parts.map(Iterator::collect).unwrap_or_default();
+            parts.len() == items.len() && items.iter().zip(parts).all(|(item, part)| matches(item, part))
+        }
+        _ => false,
     }
 }
 

@@ -80,9 +80,32 @@ static ROWS: &[Command<()>] = &[
     spec::CONFIG.container((), CONFIG), spec::TIME.run(()), spec::DEBUG.run(()), spec::SHUTDOWN.run(()),
     spec::SETBIT.run(()), spec::GETBIT.run(()), spec::BITCOUNT.run(()), spec::BITPOS.run(()), spec::BITOP.run(()),
     spec::BITFIELD.run(()), spec::BITFIELD_RO.run(()),
+    spec::ZADD.run(()), spec::ZINCRBY.run(()), spec::ZREM.run(()), spec::ZCARD.run(()), spec::ZSCORE.run(()),
+    spec::ZMSCORE.run(()), spec::ZRANK.run(()), spec::ZREVRANK.run(()), spec::ZCOUNT.run(()), spec::ZLEXCOUNT.run(()),
+    spec::ZRANGE.run(()), spec::ZREVRANGE.run(()), spec::ZRANGEBYSCORE.run(()), spec::ZREVRANGEBYSCORE.run(()),
+    spec::ZRANGEBYLEX.run(()), spec::ZREVRANGEBYLEX.run(()), spec::ZRANGESTORE.run(()), spec::ZREMRANGEBYRANK.run(()),
+    spec::ZREMRANGEBYSCORE.run(()), spec::ZREMRANGEBYLEX.run(()), spec::ZPOPMIN.run(()), spec::ZPOPMAX.run(()),
+    spec::ZMPOP.run(()), spec::BZPOPMIN.run(()), spec::BZPOPMAX.run(()), spec::BZMPOP.run(()), spec::ZUNION.run(()),
+    spec::ZINTER.run(()), spec::ZDIFF.run(()), spec::ZUNIONSTORE.run(()), spec::ZINTERSTORE.run(()),
+    spec::ZDIFFSTORE.run(()), spec::ZINTERCARD.run(()), spec::ZRANDMEMBER.run(()), spec::ZSCAN.run(()),
     spec::SUBSCRIBE.run(()), spec::UNSUBSCRIBE.run(()), spec::PSUBSCRIBE.run(()), spec::PUNSUBSCRIBE.run(()),
     spec::SSUBSCRIBE.run(()), spec::SUNSUBSCRIBE.run(()), spec::PUBLISH.run(()), spec::SPUBLISH.run(()),
     spec::PUBSUB.container((), PUBSUB),
+    spec::HSET.run(()), spec::HMSET.run(()), spec::HSETNX.run(()), spec::HGET.run(()), spec::HMGET.run(()), spec::HGETALL.run(()),
+    spec::HKEYS.run(()), spec::HVALS.run(()), spec::HDEL.run(()), spec::HEXISTS.run(()), spec::HLEN.run(()), spec::HSTRLEN.run(()),
+    spec::HINCRBY.run(()), spec::HINCRBYFLOAT.run(()), spec::HRANDFIELD.run(()), spec::HSCAN.run(()),
+    spec::HEXPIRE.run(()), spec::HPEXPIRE.run(()), spec::HEXPIREAT.run(()), spec::HPEXPIREAT.run(()), spec::HTTL.run(()), spec::HPTTL.run(()),
+    spec::HEXPIRETIME.run(()), spec::HPEXPIRETIME.run(()), spec::HPERSIST.run(()), spec::HGETEX.run(()), spec::HSETEX.run(()),
+    spec::HGETDEL.run(()),
+    spec::SADD.run(()), spec::SREM.run(()), spec::SCARD.run(()), spec::SISMEMBER.run(()), spec::SMISMEMBER.run(()),
+    spec::SMEMBERS.run(()), spec::SMOVE.run(()), spec::SPOP.run(()), spec::SRANDMEMBER.run(()), spec::SSCAN.run(()),
+    spec::SINTER.run(()), spec::SINTERSTORE.run(()), spec::SINTERCARD.run(()), spec::SUNION.run(()),
+    spec::SUNIONSTORE.run(()), spec::SDIFF.run(()), spec::SDIFFSTORE.run(()),
+    spec::LPUSH.run(()), spec::RPUSH.run(()), spec::LPUSHX.run(()), spec::RPUSHX.run(()), spec::LPOP.run(()),
+    spec::RPOP.run(()), spec::LLEN.run(()), spec::LRANGE.run(()), spec::LINDEX.run(()), spec::LSET.run(()),
+    spec::LINSERT.run(()), spec::LREM.run(()), spec::LTRIM.run(()), spec::LPOS.run(()), spec::LMOVE.run(()),
+    spec::RPOPLPUSH.run(()), spec::LMPOP.run(()), spec::BLPOP.run(()), spec::BRPOP.run(()), spec::BLMOVE.run(()),
+    spec::BRPOPLPUSH.run(()), spec::BLMPOP.run(()),
 ];
 
 fn commands() -> Commands<()> {
@@ -91,13 +114,30 @@ fn commands() -> Commands<()> {
 
 /// Commands that Redis 7.0 does not have.
 const OURS: [&str; 7] = ["client|no-touch", "flush", "client|setinfo", "msetex", "digest", "delex", "delifeq"];
+/// The same, in a test of their own.
+const FIELD_DEADLINES: [&str; 12] = [
+    "hexpire",
+    "hpexpire",
+    "hexpireat",
+    "hpexpireat",
+    "httl",
+    "hpttl",
+    "hexpiretime",
+    "hpexpiretime",
+    "hpersist",
+    "hgetex",
+    "hsetex",
+    "hgetdel",
+];
 /// Commands that Redis deprecates, or whose arguments it documents, only since 7.2.
 const DEPRECATED_LATER: [&str; 4] = ["quit", "setnx", "setex", "psetex"];
 const ARGUED_LATER: [&str; 3] = ["command|getkeys", "command|getkeysandflags", "bitop"];
+/// Commands with an optional argument that came with 7.2, so that their arity is another.
+const WIDER: [&str; 2] = ["zrank", "zrevrank"];
 
 /// The full names of our commands that Redis 7.0 has, too.
 fn shared_names() -> impl Iterator<Item = &'static str> {
-    commands().all().map(|command| command.name).filter(|name| !OURS.contains(name))
+    commands().all().map(|command| command.name).filter(|name| !OURS.contains(name) && !FIELD_DEADLINES.contains(name))
 }
 
 /// A sink that writes RESP.
@@ -311,17 +351,24 @@ fn comparable(tree: &mut Tree) {
                     pairs.sort_by(|[a, _], [b, _]| a.text().cmp(b.text()));
                     *subs = pairs.into_iter().flatten().collect();
                 }
-                // Of Redis 8: SET's conditions.
-                "arguments" => value.items_mut().retain(|argument| argument.get_text("since") != "8.4.0"),
+                // Of Redis 7.2 to 8: ranks with scores, HSCAN without values, SET's conditions.
+                "arguments" => value
+                    .items_mut()
+                    .retain(|argument| !["7.2.0", "7.4.0", "8.4.0"].contains(&argument.get_text("since").as_str())),
                 name if DEPRECATED_LATER.contains(&name) => {
                     drop_fields(value, &["doc_flags", "deprecated_since", "replaced_by"]);
                 }
                 name if ARGUED_LATER.contains(&name) => drop_fields(value, &["arguments"]),
+                name if WIDER.contains(&name) => drop_fields(value, &["history"]),
                 _ => {}
             }
         }
     }
     let is_info = items.len() == 10 && matches!(items[1], Tree::Leaf(ref text) if text.starts_with(':'));
+    if is_info && WIDER.contains(&items[0].text()) {
+        let exact = items[1].text().replace('-', "");
+        items[1] = Tree::Leaf(format!(":{exact}"));
+    }
     if is_info && let Tree::Many('*', subs) = &mut items[9] {
         subs.retain(|sub| is_shared(sub.items()[0].text()));
         subs.sort_by(|a, b| a.items()[0].text().cmp(b.items()[0].text()));
@@ -367,6 +414,69 @@ fn rows_are_as_recorded() {
         assert_eq!(our_facts(name), recorded.next().unwrap_or_default());
     }
     assert_eq!(recorded.next(), None, "a recorded command has no row");
+}
+
+/// As the documentation of Redis 8 has them.
+#[test]
+fn rows_of_field_deadlines() {
+    let info = |name| ours(3, &["command", "info", name]).items()[0].clone();
+    let docs = |name| ours(3, &["command", "docs", name]).get(name).unwrap().clone();
+    let facts = |name| facts(&info(name), &docs(name));
+    let condition = "condition:oneof? ( nx:pure-token=NX xx:pure-token=XX gt:pure-token=GT lt:pure-token=LT )";
+    let fields = "fields:block=FIELDS ( numfields:integer field:string* )";
+    let times = "seconds:integer=EX milliseconds:integer=PX unix-time-seconds:unix-time=EXAT \
+                 unix-time-milliseconds:unix-time=PXAT";
+    for (name, time) in [
+        ("hexpire", "seconds:integer"),
+        ("hpexpire", "milliseconds:integer"),
+        ("hexpireat", "unix-time-seconds:unix-time"),
+        ("hpexpireat", "unix-time-milliseconds:unix-time"),
+    ] {
+        assert_eq!(
+            facts(name),
+            format!(
+                "{name} -6 denyoom,fast,write 1 1 1 @fast,@hash,@write - RW,update@1:0/1/0 | 7.4.0 hash | key:key#0 {time} \
+                 {condition} {fields}"
+            )
+        );
+    }
+    let tip = "nondeterministic_output";
+    for (name, tips) in [("httl", tip), ("hpttl", tip), ("hexpiretime", "-"), ("hpexpiretime", "-")] {
+        assert_eq!(
+            facts(name),
+            format!(
+                "{name} -5 fast,readonly 1 1 1 @fast,@hash,@read {tips} RO,access@1:0/1/0 | 7.4.0 hash | key:key#0 {fields}"
+            )
+        );
+    }
+    assert_eq!(
+        facts("hpersist"),
+        format!(
+            "hpersist -5 fast,write 1 1 1 @fast,@hash,@write - RW,update@1:0/1/0 | 7.4.0 hash | key:key#0 {fields}"
+        )
+    );
+    assert_eq!(
+        facts("hgetex"),
+        format!(
+            "hgetex -5 fast,write 1 1 1 @fast,@hash,@write - RW,update@1:0/1/0 | 8.0.0 hash | key:key#0 \
+             expiration:oneof? ( {times} persist:pure-token=PERSIST ) {fields}"
+        )
+    );
+    assert_eq!(
+        facts("hsetex"),
+        format!(
+            "hsetex -6 denyoom,fast,write 1 1 1 @fast,@hash,@write - RW,update@1:0/1/0 | 8.0.0 hash | key:key#0 \
+             condition:oneof? ( fnx:pure-token=FNX fxx:pure-token=FXX ) \
+             expiration:oneof? ( {times} keepttl:pure-token=KEEPTTL ) \
+             fields:block=FIELDS ( numfields:integer data:block* ( field:string value:string ) )"
+        )
+    );
+    assert_eq!(
+        facts("hgetdel"),
+        format!(
+            "hgetdel -5 fast,write 1 1 1 @fast,@hash,@write - RW,access,delete@1:0/1/0 | 8.0.0 hash | key:key#0 {fields}"
+        )
+    );
 }
 
 #[test]

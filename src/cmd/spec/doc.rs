@@ -7,8 +7,11 @@ pub enum Group {
     Connection,
     Generic,
     Pubsub,
+    Hash,
+    List,
     Server,
     SortedSet,
+    Set,
     String,
     Transactions,
 }
@@ -20,8 +23,11 @@ impl Group {
             Group::Connection => "connection",
             Group::Generic => "generic",
             Group::Pubsub => "pubsub",
+            Group::Hash => "hash",
+            Group::List => "list",
             Group::Server => "server",
             Group::SortedSet => "sorted-set",
+            Group::Set => "set",
             Group::String => "string",
             Group::Transactions => "transactions",
         }

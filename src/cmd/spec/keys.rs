@@ -188,9 +188,9 @@ impl Keys {
         let mut keys = Keys::None;
         let mut i = 0;
         while i < specs.len() {
-            // A number of keys that the arguments tell (`MOVABLEKEYS`): as for COMMAND INFO, none that are known beforehand.
+            // A number of keys that the arguments tell (`MOVABLEKEYS`): as for COMMAND INFO, those that are known beforehand come before them.
             if matches!(specs[i].find, Find::KeyNum { .. }) {
-                return Keys::None;
+                return keys;
             }
             let (Begin::Index(begin), Find::Range { last, step, limit: 0 }) = (specs[i].begin, specs[i].find) else {
                 panic!("these keys are no progression: Keys needs a new variant");

@@ -1,6 +1,6 @@
 //! Rows of the pub/sub group.
 
-use super::doc::{ArgDoc, Doc, Group, pattern, string};
+use super::doc::{ArgDoc, Doc, Group, block, pattern, string};
 use super::{Begin, Categories, Find, Flags, KeyFlags, KeySpec, Row};
 
 const PUBSUB_GROUP: Doc = Doc { group: Group::Pubsub, since: "2.0.0", ..Doc::BASE };
@@ -20,7 +20,7 @@ const fn listen(name: &'static str, arity: i16, doc: &'static Doc) -> Row {
 }
 
 const CHANNELS: &[ArgDoc] = &[string("channel").multiple()];
-const PATTERNS: &[ArgDoc] = &[pattern("pattern").multiple()];
+const PATTERNS: &[ArgDoc] = &[block("pattern", &[pattern("pattern")]).multiple()];
 const SHARD_CHANNELS: &[ArgDoc] = &[string("shardchannel").multiple()];
 
 pub const SUBSCRIBE: Row = listen(

@@ -110,12 +110,19 @@ fn threads_share_it() {
 /// Who holds names of several shards is alone, and is seen by all.
 #[test]
 fn names_are_held_in_every_shard() {
+    use crate::db::hold::Mode;
+    for mode in [Mode::Exclusive, Mode::Shared] {
+        names_are_held(mode);
+    }
+}
+
+fn names_are_held(mode: crate::db::hold::Mode) {
     let keyspace = keyspace();
     let mut ways: Vec<Shared> =
         (0..2).map(|me| Shared::new(Arc::clone(&keyspace), me, 2).expect("address space")).collect();
     let (first, second) = ways.split_at_mut(1);
     let names: Vec<String> = (0..1_000).map(|n| format!("held:{n}")).collect();
-    let mode = crate::db::hold::Mode::Exclusive;
+    let reads_wait = mode == crate::db::hold::Mode::Exclusive;
     let mut holder = first[0].db(0, NOW_MS);
     assert!(holder.hold_begin(names.len(), mode));
     for name in &names {
@@ -125,10 +132,12 @@ fn names_are_held_in_every_shard() {
     holder.unlock();
     let mut other = second[0].db(0, NOW_MS);
     assert!(!other.hold_begin(1, mode), "one holder at a time");
-    assert!(other.is_holding() && other.is_anything_held(false));
+    assert!(other.is_holding() && other.is_anything_held(true));
+    assert_eq!(other.is_anything_held(false), reads_wait);
     for name in &names {
         let hash = other.key(name.as_bytes()).hash;
-        assert!(other.is_held(hash, false));
+        assert!(other.is_held(hash, true));
+        assert_eq!(other.is_held(hash, false), reads_wait);
     }
     let others = (0..2_000).filter(|n| {
         let hash = other.key(format!("free:{n}").as_bytes()).hash;

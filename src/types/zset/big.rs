@@ -2,12 +2,13 @@
 
 use super::change;
 use super::edit::Put;
+use super::look::Pair;
 use super::memory::{self, Member, element};
 use super::packed::Packed;
 use super::tree::{Cursor, Path, Probe, Tree};
 use super::versions::Versions;
 use super::{packed, score};
-use crate::base::entry::{self, Entries};
+use crate::base::entry::Entries;
 use crate::base::hash::hash_key;
 use crate::base::int::MAX_DIGITS;
 use crate::base::limits::Limits;
@@ -101,7 +102,7 @@ impl Zset {
         let h = self.table.handle(slot);
         let old = element(slab, h).score();
         let Some(score) = decide(Some(old)) else { return Ok(Put::Nothing) };
-        if score == old {
+        if score.to_bits() == old.to_bits() {
             return Ok(Put::Nothing);
         }
         if self.versions.is_viewed()
@@ -279,7 +280,7 @@ impl Container for Zset {
         while run.len() < until && view.cursor.left > 0 {
             for _ in 0..BUDGET_STEP {
                 let Some(h) = view.cursor.next(slab) else { break };
-                put_pair(slab, h, run);
+                Pair::of(slab, h).put(slab, run);
                 // One long member may be all of it.
                 if run.len() >= until {
                     break;
@@ -354,18 +355,4 @@ impl Container for Zset {
         };
         if exceeded { "skiplist" } else { "listpack" }
     }
-}
-
-/// Appends member and score of an element.
-fn put_pair(slab: &Slab, h: Handle, run: &mut Vec<u8>) {
-    let element = element(slab, h);
-    match element.member() {
-        Member::Bytes(bytes) => entry::put(run, bytes),
-        blob @ Member::Blob(_) => {
-            let mut text = Vec::with_capacity(blob.len(slab));
-            blob.append_to(slab, &mut text);
-            entry::put(run, &text);
-        }
-    }
-    score::to_entry(run, element.score());
 }

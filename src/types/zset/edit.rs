@@ -31,7 +31,7 @@ impl Edit<'_, Zset> {
         let (found, len) = (packed.find(member), packed.len());
         let Some(score) = decide(found.map(|found| found.score)) else { return Ok(Put::Nothing) };
         if let Some(found) = found {
-            if found.score == score {
+            if found.score.to_bits() == score.to_bits() {
                 return Ok(Put::Nothing);
             }
             let (at, end) = (found.at, found.end);

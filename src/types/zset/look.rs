@@ -61,6 +61,17 @@ impl<'a> Pair<'a> {
     }
 }
 
+impl Pair<'_> {
+    /// Appends member and score as the entries of a run.
+    pub fn put(self, slab: &Slab, run: &mut Vec<u8>) {
+        match self.name {
+            Name::Entry(entry) => entry.put(run),
+            Name::Blob(_) => crate::base::entry::put(run, &self.name.to_vec(slab)),
+        }
+        score::to_entry(run, self.score);
+    }
+}
+
 /// A place between elements, for ranges.
 #[derive(Clone, Copy, Debug)]
 pub enum Bound<'a> {

@@ -53,15 +53,6 @@ pub enum Member<'a> {
 }
 
 impl<'a> Member<'a> {
-    /// Length in bytes.
-    #[must_use]
-    pub fn len(self, slab: &Slab) -> usize {
-        match self {
-            Member::Bytes(bytes) => bytes.len(),
-            Member::Blob(blob) => slab.blob_len(blob),
-        }
-    }
-
     /// Its bytes, piece by piece.
     pub fn pieces(self, slab: &'a Slab) -> impl Iterator<Item = &'a [u8]> {
         let (first, blob) = match self {

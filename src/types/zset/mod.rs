@@ -13,7 +13,7 @@
 //!
 //! # Files
 //! `memory` is the unsafe core; `tree` reads, `change` changes the tree; `versions` are views and what they keep; `big` joins tree and table;
-//! `packed` is the small form; `look` and `edit` are for callers, whatever the form; `score` is the numbers.
+//! `packed` is the small form; `look` and `edit` are for callers, whatever the form; the numbers are `base::score`.
 
 mod big;
 mod change;
@@ -21,12 +21,12 @@ mod edit;
 mod look;
 mod memory;
 mod packed;
-pub mod score;
 #[cfg(test)]
 mod tests;
 mod tree;
 mod versions;
 
+pub use crate::base::score;
 pub use big::{View, Zset};
 pub use edit::Put;
 pub use look::{Bound, Name, Pair, Pairs};

@@ -27,7 +27,7 @@ struct Model {
 impl Model {
     fn put(&mut self, member: &[u8], score: f64) -> Put {
         match self.scores.get(member) {
-            Some(&old) if old == score => return Put::Nothing,
+            Some(&old) if old.to_bits() == score.to_bits() => return Put::Nothing,
             Some(&old) => assert!(self.order.remove(&(score::key(old), member.to_vec()))),
             None => {}
         }
@@ -456,4 +456,36 @@ proptest! {
         run(&mut world, &ops, 20_000, false);
         world.finish(1000);
     }
+}
+
+/// What `little_memory` is about does come about: a set that fills its memory refuses members, gives up a view rather than a removal, and takes
+/// members again when there is room.
+#[test]
+fn a_full_slab_refuses_members_and_loses_views() {
+    let mut world = World::new(Some(10));
+    let name = |n: usize| member(n, false);
+    let mut members = 0;
+    while world.put(&name(members), Scores::Fractions.score(members * 7919)) {
+        members += 1;
+    }
+    assert!(members > 3_000, "{members} members in 640 KiB");
+    world.check_all();
+    let refused = (0..members).filter(|&n| !world.put(&name(n), 0.25 + Scores::Integers.score(n))).count();
+    world.check_all();
+    assert!(!world.put(b"one more", 0.5) || refused > 0, "there is room for nothing");
+    world.open(Span::default());
+    world.read(0, 100);
+    assert_eq!(world.views.len(), 1, "what can be read without a copy is");
+    for n in (0..members).step_by(2) {
+        world.remove(&name(n));
+    }
+    world.read(0, 100);
+    assert_eq!(world.lost, 1);
+    world.check_all();
+    world.maintain(usize::MAX);
+    for n in (0..members).step_by(4) {
+        assert!(world.put(&name(n), Scores::Integers.score(n)), "there is room again");
+    }
+    world.check_all();
+    world.finish(1000);
 }

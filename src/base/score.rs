@@ -1,8 +1,8 @@
-//! Scores: doubles that are no NaN, in the forms in which the sorted set needs them. Owns their order as an integer, and their entry in a run;
+//! Scores of sorted sets: doubles that are no NaN. Owns their order as an integer, and their entry in a run, which containers and codecs share;
 //! knows nothing of members.
 
-use crate::base::entry::Entry;
-use crate::base::int;
+use super::entry::Entry;
+use super::int;
 
 /// Bytes of a score in a run, at most: a head and nine.
 const ENTRY_BYTES_MAX: usize = 10;

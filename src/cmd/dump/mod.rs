@@ -1,6 +1,8 @@
 //! DUMP and RESTORE: a value as Redis's RDB format has it, with version and checksum. Large values are checked, unpacked and copied in
 //! slices; to others RESTORE happens in its last one.
 
+mod collections;
+
 use super::ctx::{Args, Budget, Ctx, FIRST_SLICE, Failure, Outcome, Task};
 use super::event::Event;
 use super::options::parse_int;
@@ -8,11 +10,11 @@ use super::pieces::{AT_ONCE_BYTES, Draft, PIECE_BYTES, Reader};
 use crate::db::item::{DEADLINE_MAX_MS, value_inline_max};
 use crate::db::transfer::Content;
 use crate::db::view::Deadline;
-use crate::db::{Db, Key, NewValue};
+use crate::db::{Db, DbError, Key, NewValue};
 use crate::persist::rdb::lzf::Unpacker;
 use crate::persist::rdb::payload::{self, CHECKSUM_BYTES, Checksum, FOOTER_BYTES};
 use crate::persist::rdb::string::{self, Head, Text};
-use crate::persist::rdb::value_type;
+use crate::persist::rdb::{self, value_type};
 use crate::proto::errors;
 use dolmen_slab::BlobRef;
 
@@ -28,19 +30,29 @@ pub fn dump(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         return Outcome::Done;
     };
     let mut head = vec![value_type::STRING];
-    match copied.content {
-        Content::Raw(bytes) => string::write(&bytes, &mut head),
-        Content::Int(number) => string::write_int(number, &mut head),
+    match &copied.content {
+        Content::Raw(bytes) => string::write(bytes, &mut head),
+        Content::Int(number) => string::write_int(*number, &mut head),
         Content::Blob(blob) => {
             string::write_length(blob.len() as u64, &mut head);
             let mut checksum = Checksum::default();
             checksum.update(&head);
             let reader = Reader::new(blob.clone(), 0, blob.len());
-            let mut task = DumpTask { head, reader, checksum, blob: Some(blob) };
+            let mut task = DumpTask { head, reader, checksum, blob: Some(blob.clone()) };
             if task.step(ctx, &mut Budget::new(ctx.clock, FIRST_SLICE)) {
                 return Outcome::Done;
             }
             return ctx.suspend(Box::new(task));
+        }
+        Content::Packed(kind, packed) => {
+            let payload = collections::packed_payload(&ctx.db, *kind, packed);
+            ctx.reply.bulk(&payload);
+            return Outcome::Done;
+        }
+        Content::Container(_) => {
+            let timed = ctx.db.has_timed_fields(key);
+            let Content::Container(view) = copied.content else { unreachable!("looked at above") };
+            return collections::dump(ctx, key, view, timed);
         }
     }
     payload::seal(&mut head);
@@ -101,6 +113,9 @@ pub fn restore(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     let key = ctx.first_key(args[1]);
     let blob = match ctx.blob.take() {
         Some(blob) => blob,
+        None if rdb::kind_of(args[3].first().copied().unwrap_or(0)).is_some() && args[3].len() <= AT_ONCE_BYTES => {
+            return restore_short_collection(ctx, key, terms, args[3]);
+        }
         None if !is_large(args[3]) => {
             return ctx.attempt(|ctx| {
                 let text = read_whole(args[3], ctx.config.proto_max_bulk_bytes)?;
@@ -169,6 +184,21 @@ fn parse_terms(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<Terms, Failure> {
     Ok(terms)
 }
 
+fn restore_short_collection(ctx: &mut Ctx<'_>, key: Key<'_>, terms: Terms, payload: &[u8]) -> Outcome {
+    let Ok(value) = payload::open(payload) else { return ctx.fail(errors::BAD_PAYLOAD) };
+    let about = (value[0], value.len());
+    let payload = collections::Payload::Short { bytes: value.to_vec(), at: 0 };
+    match collections::restore(ctx, key, terms, payload, about) {
+        Err(failure) => ctx.fail(failure),
+        Ok(mut task) => {
+            if task.step(ctx, &mut Budget::new(ctx.clock, FIRST_SLICE)) {
+                return Outcome::Done;
+            }
+            ctx.suspend(Box::new(task))
+        }
+    }
+}
+
 fn read_whole(payload: &[u8], max_bytes: u64) -> Result<Text<'_>, Failure> {
     let value = payload::open(payload).map_err(|_| errors::BAD_PAYLOAD)?;
     let Some((&value_type::STRING, mut value)) = value.split_first() else { return Err(errors::BAD_DATA.into()) };
@@ -177,6 +207,23 @@ fn read_whole(payload: &[u8], max_bytes: u64) -> Result<Text<'_>, Failure> {
 
 /// Writes the value and the reply.
 fn store(ctx: &mut Ctx<'_>, key: Key<'_>, terms: Terms, value: NewValue<'_>) -> Result<(), Failure> {
+    let give_up = |db: &mut Db<'_>, value| {
+        if let NewValue::Blob(blob) = value {
+            db.blob_drop(key, blob);
+        }
+    };
+    store_with(ctx, key, terms, value, give_up, |db, value, deadline| db.set_string(key, value, deadline))
+}
+
+/// The same for any value: how it is given up, and how it is stored.
+fn store_with<V>(
+    ctx: &mut Ctx<'_>,
+    key: Key<'_>,
+    terms: Terms,
+    value: V,
+    give_up: impl FnOnce(&mut Db<'_>, V),
+    put: impl FnOnce(&mut Db<'_>, V, Deadline) -> Result<(), DbError>,
+) -> Result<(), Failure> {
     let there = ctx.db.is_there(key);
     let deadline_ms = match (terms.ttl_ms, terms.absolute) {
         (0, _) => None,
@@ -185,9 +232,7 @@ fn store(ctx: &mut Ctx<'_>, key: Key<'_>, terms: Terms, value: NewValue<'_>) -> 
     };
     let refused = there && !terms.replace;
     if refused || deadline_ms.is_some_and(|at| at <= ctx.db.now_ms()) {
-        if let NewValue::Blob(blob) = value {
-            ctx.db.blob_drop(key, blob);
-        }
+        give_up(&mut ctx.db, value);
         if refused {
             return Err(errors::BUSYKEY.into());
         }
@@ -198,7 +243,7 @@ fn store(ctx: &mut Ctx<'_>, key: Key<'_>, terms: Terms, value: NewValue<'_>) -> 
         ctx.out().ok();
         return Ok(());
     }
-    ctx.db.set_string(key, value, deadline_ms.map_or(Deadline::None, Deadline::At))?;
+    put(&mut ctx.db, value, deadline_ms.map_or(Deadline::None, Deadline::At))?;
     if let Some(seconds) = terms.idle_seconds {
         ctx.db.set_idle_seconds(key, seconds);
     }
@@ -225,6 +270,8 @@ enum Stage {
         bytes: usize,
     },
     Number(i64),
+    /// A collection, which makes itself.
+    Elements(Box<collections::Restore>),
     /// The value is complete.
     Made {
         bytes: usize,
@@ -255,11 +302,18 @@ impl RestoreTask {
     }
 
     /// How the value goes on from its head.
-    fn open(&self, max_bytes: u64) -> Result<Stage, Failure> {
+    fn open(&self, ctx: &mut Ctx<'_>) -> Result<Stage, Failure> {
+        let max_bytes = ctx.config.proto_max_bulk_bytes;
         let end = self.payload.len() - FOOTER_BYTES;
         // The head is far shorter than a segment.
         let start = self.payload.segment(0);
         let start = &start[..start.len().min(end)];
+        if let Some(first) = start.first().filter(|first| rdb::kind_of(**first).is_some()) {
+            let about = (*first, end);
+            let key = ctx.key(&self.key);
+            let payload = collections::Payload::long(&self.payload);
+            return Ok(Stage::Elements(Box::new(collections::restore(ctx, key, self.terms, payload, about)?)));
+        }
         let Some((&value_type::STRING, mut rest)) = start.split_first() else { return Err(errors::BAD_DATA.into()) };
         let head = string::read_head(&mut rest).map_err(|_| errors::BAD_DATA)?;
         let from = start.len() - rest.len();
@@ -296,8 +350,9 @@ impl RestoreTask {
                     if payload::check_version(&footer).is_err() || !checksum.is_of(&footer) {
                         return Err(errors::BAD_PAYLOAD.into());
                     }
-                    self.open(ctx.config.proto_max_bulk_bytes)?
+                    self.open(ctx)?
                 }
+                Stage::Elements(restore) => return Ok(restore.step(ctx, budget)),
                 Stage::Plain { reader, bytes } => {
                     while let Some(piece) = reader.next(PIECE_BYTES) {
                         self.draft.append(&mut ctx.db, key, *bytes, piece)?;
@@ -363,11 +418,15 @@ impl Task for RestoreTask {
 
     fn bytes(&self) -> usize {
         // The payload came from the client and is nobody else's.
-        self.key.capacity() + self.payload.len()
+        let elements = if let Stage::Elements(restore) = &self.stage { restore.bytes() } else { 0 };
+        elements + self.key.capacity() + self.payload.len()
     }
 
     fn abandon(&mut self, db: &mut Db<'_>) {
         let key = db.key(&self.key);
         self.draft.release(db, key);
+        if let Stage::Elements(restore) = &mut self.stage {
+            restore.abandon(db);
+        }
     }
 }

@@ -1,0 +1,77 @@
+//! Members on their way from a set to a reply or to another set: runs of entries in pieces, so that growing them never copies much. Owns the
+//! pieces, and writing them as fast as a client takes them.
+
+use crate::base::entry::{Entries, Entry};
+use crate::cmd::ctx::{Budget, Ctx};
+use crate::cmd::many::OUT_HIGH_BYTES;
+use std::collections::VecDeque;
+
+/// A piece is closed when it has become so long.
+const PIECE_BYTES: usize = 16 << 10;
+
+/// Members, in the order in which they came.
+#[derive(Default)]
+pub(super) struct Runs {
+    pieces: VecDeque<Vec<u8>>,
+    count: usize,
+    bytes: usize,
+    /// Bytes of the first piece that were written.
+    at: usize,
+}
+
+impl Runs {
+    /// Members that were added.
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    /// Adds one member, which is appended to the run that is given.
+    pub fn push_with(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
+        if self.pieces.back().is_none_or(|piece| piece.len() >= PIECE_BYTES) {
+            self.pieces.push_back(Vec::new());
+        }
+        if let Some(piece) = self.pieces.back_mut() {
+            let before = piece.len();
+            put(piece);
+            self.bytes += piece.len() - before;
+        }
+        self.count += 1;
+    }
+
+    pub fn push(&mut self, entry: Entry<'_>) {
+        self.push_with(|run| entry.put(run));
+    }
+
+    /// Adds a run of `count` members.
+    pub fn push_run(&mut self, run: Vec<u8>, count: usize) {
+        self.bytes += run.len();
+        self.count += count;
+        self.pieces.push_back(run);
+    }
+
+    pub fn each(&self, mut visit: impl FnMut(Entry<'_>)) {
+        self.pieces.iter().flat_map(|piece| Entries::new(piece)).for_each(&mut visit);
+    }
+
+    /// Writes members, until all are, the budget is spent or the client has enough to take. True: all are.
+    pub fn write(&mut self, ctx: &mut Ctx<'_>, budget: &mut Budget) -> bool {
+        while let Some(piece) = self.pieces.front() {
+            let mut entries = Entries::new(&piece[self.at..]);
+            while let Some(entry) = entries.next() {
+                super::write_member(&mut ctx.reply, entry);
+                if budget.is_spent(64) || ctx.out().queued() > OUT_HIGH_BYTES {
+                    self.at = piece.len() - entries.rest().len();
+                    return false;
+                }
+            }
+            self.bytes -= piece.len();
+            self.at = 0;
+            self.pieces.pop_front();
+        }
+        true
+    }
+
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
