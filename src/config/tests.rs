@@ -108,6 +108,8 @@ const DEFAULTS: &[(&str, &str, Mutability)] = &[
     ("io-threads", "1", Mutability::Immutable),
     ("io-threads-do-reads", "no", Mutability::Immutable),
     ("spin-us", "0", Mutability::Mutable),
+    ("notify-keyspace-events", "", Mutability::Mutable),
+    ("tracking-table-max-keys", "1000000", Mutability::Mutable),
     ("hash-max-listpack-entries", "128", Mutability::Mutable),
     ("hash-max-listpack-value", "64", Mutability::Mutable),
     ("list-max-listpack-size", "-2", Mutability::Mutable),

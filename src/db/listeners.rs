@@ -88,7 +88,8 @@ impl Listeners {
     /// The same for the settings as they are when a worker starts.
     pub fn publish_first(&mut self, classes: u16) {
         if self.version == 0 {
-            self.wanted = u32::from(classes);
+            // Clients of workers that have started before may track already.
+            self.wanted = self.wanted & !CLASSES | u32::from(classes);
         }
     }
 
@@ -287,6 +288,7 @@ mod tests {
         for hash in 0..10 {
             listeners.mark(hash, &[7], Reader::new(1, 0));
         }
+        listeners.publish_first(0);
         totals.keys_max.store(4, Ordering::Relaxed);
         assert!(listeners.trim(2), "more than that are to go");
         assert!(!listeners.trim(10) && listeners.has_tracked());

@@ -59,7 +59,9 @@ impl<A: Access> Engine<A> {
             shard.limits = config.limits;
             shard.listeners.publish_first(config.notify.told());
         });
-        keyspace.totals().keys_max.store(config.tracking_table_keys_max, Ordering::Relaxed);
+        // Workers that have started before may have been told otherwise.
+        let (keys_max, order) = (config.tracking_table_keys_max, Ordering::Relaxed);
+        let _ = keyspace.totals().keys_max.compare_exchange(0, keys_max, order, order);
         Engine {
             keyspace,
             config,

@@ -25,6 +25,10 @@ static CLIENT: &[Command<()>] = &[
     spec::CLIENT_SETINFO.run(()),
     spec::CLIENT_SETNAME.run(()),
     spec::CLIENT_HELP.run(()),
+    spec::CLIENT_TRACKING.run(()),
+    spec::CLIENT_CACHING.run(()),
+    spec::CLIENT_TRACKINGINFO.run(()),
+    spec::CLIENT_GETREDIR.run(()),
 ];
 static COMMAND: &[Command<()>] = &[
     spec::COMMAND_COUNT.run(()),
