@@ -27,7 +27,7 @@ fn decode(value: &[u8], cuts: &[usize], budget: usize) -> Result<(Kind, Vec<u8>)
             }
         }
         // An element more than the budget at most.
-        assert!(run.len() - before <= budget + value.len() * lzf::GROWTH_MAX + 30);
+        assert!(run.len() - before <= budget.saturating_add(value.len() * lzf::GROWTH_MAX + 30));
         steps += 1;
         assert!(steps < 1000 + 200 * (value.len() + run.len()), "it comes to an end");
     }
