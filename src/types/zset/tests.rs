@@ -462,13 +462,13 @@ proptest! {
 /// members again when there is room.
 #[test]
 fn a_full_slab_refuses_members_and_loses_views() {
-    let mut world = World::new(Some(10));
+    let mut world = World::new(Some(40));
     let name = |n: usize| member(n, false);
     let mut members = 0;
     while world.put(&name(members), Scores::Fractions.score(members * 7919)) {
         members += 1;
     }
-    assert!(members > 3_000, "{members} members in 640 KiB");
+    assert!(members > 3_000, "{members} members in 40 spans of 64 KiB, of which each size of node takes one");
     world.check_all();
     let refused = (0..members).filter(|&n| !world.put(&name(n), 0.25 + Scores::Integers.score(n))).count();
     world.check_all();
