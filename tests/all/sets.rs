@@ -374,7 +374,6 @@ fn scans() {
 
 /// The encodings of Redis 7.2 (7.0 has no listpacks for sets).
 #[test]
-#[ignore = "OBJECT ENCODING of containers is to come"]
 fn encodings() {
     let server = Server::start();
     let mut c = server.client();
