@@ -1,5 +1,6 @@
 //! Replies of the Redis protocol, written straight into a connection's output. The difference between RESP2 and RESP3 ends here: commands
 //! say what they mean (a map, a null), never how it looks.
+use crate::base::entry::Entry;
 use crate::base::float;
 use crate::base::int::{self, DIGIT_PAIRS, MAX_DIGITS};
 use crate::base::out::Out;
@@ -113,6 +114,15 @@ impl<'a> Reply<'a> {
     #[inline]
     pub fn bulk_int(&mut self, value: i64) {
         self.bulk(int::write_i64(&mut [0; MAX_DIGITS], value));
+    }
+
+    /// A bulk of the text of an entry: an element of a collection.
+    #[inline]
+    pub fn entry(&mut self, entry: Entry<'_>) {
+        match entry {
+            Entry::Bytes(bytes) => self.bulk(bytes),
+            Entry::Int(value) => self.bulk_int(value),
+        }
     }
 
     /// No value.

@@ -21,7 +21,6 @@ pub use whole::{hgetall, hkeys, hlen, hvals};
 
 use super::ctx::{Args, Ctx, Failure, Outcome};
 use super::event::Event;
-use crate::base::entry::Entry;
 use crate::db::collections::Missing;
 use crate::db::{DbError, Key};
 use crate::proto::errors;
@@ -33,20 +32,11 @@ use dolmen_slab::Slab;
 /// Fields that are removed on the way of a command that writes, when their deadlines have come.
 const EXPIRE_AT_ONCE: usize = 64;
 
-/// Writes an entry as a bulk string.
-#[inline]
-fn reply_entry(reply: &mut Reply<'_>, entry: Entry<'_>) {
-    match entry {
-        Entry::Bytes(bytes) => reply.bulk(bytes),
-        Entry::Int(value) => reply.bulk_int(value),
-    }
-}
-
 /// Writes a field or a value; a large one is sent from where it lies.
 #[inline]
 fn reply_text(reply: &mut Reply<'_>, slab: &Slab, text: Text<'_>) {
     match text {
-        Text::Entry(entry) => reply_entry(reply, entry),
+        Text::Entry(entry) => reply.entry(entry),
         Text::Blob(id) => reply.bulk_shared(slab.blob_ref(id)),
     }
 }

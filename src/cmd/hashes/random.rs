@@ -5,7 +5,7 @@ use super::super::many::OUT_HIGH_BYTES;
 use super::super::options::parse_int;
 use super::super::stream::{self, Plan};
 use super::settle::settled;
-use super::{reply_entry, reply_text, whole};
+use super::{reply_text, whole};
 use crate::base::entry::{Entries, Entry};
 use crate::db::Db;
 use crate::db::collections::Viewed;
@@ -271,7 +271,7 @@ impl Picks {
         let run = &self.kept[usize::try_from(pick).unwrap_or(0)];
         let mut entries = Entries::new(run);
         let (Some(name), Some(value)) = (entries.next(), entries.next()) else { unreachable!("a pair") };
-        let mut put = |entry: Entry<'_>| reply_entry(&mut ctx.reply, entry);
+        let mut put = |entry: Entry<'_>| ctx.reply.entry(entry);
         put(name);
         if self.with_values {
             put(value);

@@ -3,7 +3,6 @@
 use super::super::ctx::{Args, Budget, Ctx, FIRST_SLICE, Failure, Outcome, Task};
 use super::super::keys::parse_cursor;
 use super::super::options::parse_int;
-use super::reply_entry;
 use crate::base::entry::Entries;
 use crate::base::glob::glob_matches;
 use crate::base::int;
@@ -129,7 +128,7 @@ impl Task for Scan {
         ctx.reply.bulk(int::write_u64(&mut [0; int::MAX_DIGITS], self.cursor));
         ctx.reply.array(self.found);
         for entry in Entries::new(&self.run) {
-            reply_entry(&mut ctx.reply, entry);
+            ctx.reply.entry(entry);
         }
         true
     }

@@ -4,7 +4,7 @@ use super::super::ctx::{Args, Ctx, Failure, Outcome};
 use super::super::event::Event;
 use super::super::options::{ExpireUnit, parse_int};
 use super::deadlines::{Condition, Given, give, parse_deadline, parse_fields};
-use super::{change, reply_entry, reply_value};
+use super::{change, reply_value};
 use crate::base::entry::Entries;
 use crate::db::collections::Missing;
 use crate::proto::errors;
@@ -51,7 +51,7 @@ impl Values {
                 Value::None => ctx.reply.null(),
                 Value::Entry => {
                     let Some(entry) = entries.next() else { unreachable!("it was put there") };
-                    reply_entry(&mut ctx.reply, entry);
+                    ctx.reply.entry(entry);
                 }
                 Value::Blob(blob) => ctx.reply.bulk_shared(blob),
             }

@@ -2,7 +2,6 @@
 
 use super::super::ctx::{Args, Ctx, Outcome};
 use super::super::stream::{self, Plan};
-use super::reply_entry;
 use super::settle::settled;
 use crate::base::entry::Entries;
 use crate::proto::reply::Reply;
@@ -55,7 +54,7 @@ pub(super) fn write<const FIELDS: bool, const VALUES: bool>(reply: &mut Reply<'_
     let (field, value, _deadline) = (entries.next(), entries.next(), entries.next());
     for (entry, wanted) in [(field, FIELDS), (value, VALUES)] {
         if let Some(entry) = entry.filter(|_| wanted) {
-            reply_entry(reply, entry);
+            reply.entry(entry);
         }
     }
 }

@@ -31,16 +31,8 @@ const AT_ONCE_BYTES: usize = 64 << 10;
 #[inline]
 fn write_element(reply: &mut Reply<'_>, slab: &Slab, element: Element<'_>) {
     match element {
-        Element::Entry(entry) => write_entry(reply, entry),
+        Element::Entry(entry) => reply.entry(entry),
         Element::Blob(blob) => reply.bulk_shared(slab.blob_ref(blob)),
-    }
-}
-
-#[inline]
-fn write_entry(reply: &mut Reply<'_>, entry: Entry<'_>) {
-    match entry {
-        Entry::Bytes(bytes) => reply.bulk(bytes),
-        Entry::Int(value) => reply.bulk_int(value),
     }
 }
 

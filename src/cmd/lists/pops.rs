@@ -1,7 +1,7 @@
 //! Taking elements out: LPOP RPOP LMPOP, and to another list: LMOVE RPOPLPUSH; what blocking commands take.
 
 use super::stream::Elements;
-use super::{parse_end, pushed, write_entry};
+use super::{parse_end, pushed};
 use crate::base::entry::{self, Entries, Entry};
 use crate::base::int;
 use crate::cmd::ctx::{Args, Ctx, Failure, Outcome};
@@ -281,7 +281,7 @@ pub(super) fn move_now(ctx: &mut Ctx<'_>, source: &[u8], destination: &[u8], fro
 
 /// Writes the element of a run of one.
 pub(super) fn write_moved(reply: &mut Reply<'_>, run: &[u8]) {
-    Entries::new(run).for_each(|entry| write_entry(reply, entry));
+    Entries::new(run).for_each(|entry| reply.entry(entry));
 }
 
 fn move_between(
@@ -375,5 +375,5 @@ pub fn transfer(
 /// Writes elements of a run, as one array.
 pub(super) fn write_run(reply: &mut Reply<'_>, run: &[u8]) {
     reply.array(Entries::new(run).count());
-    Entries::new(run).for_each(|entry| write_entry(reply, entry));
+    Entries::new(run).for_each(|entry| reply.entry(entry));
 }

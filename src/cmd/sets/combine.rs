@@ -9,7 +9,6 @@
 
 mod job;
 
-use super::write_member;
 use crate::base::entry::{Entries, Entry};
 use crate::cmd::ctx::{Args, Budget, Ctx, FIRST_SLICE, Failure, Outcome, Task};
 use crate::cmd::event::Event;
@@ -185,7 +184,7 @@ fn at_once(
     match goal {
         Goal::Reply => {
             ctx.reply.set(count);
-            Entries::new(&run).for_each(|member| write_member(&mut ctx.reply, member));
+            Entries::new(&run).for_each(|member| ctx.reply.entry(member));
         }
         Goal::Count { limit } => ctx.reply.count(count.min(limit)),
         Goal::Store { destination } => {

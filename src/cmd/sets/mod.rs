@@ -17,25 +17,17 @@ use crate::types::set::{Member, Set};
 use crate::types::{Form, Look, Span};
 pub use scan::sscan;
 
-/// Writes one member of a run.
-fn write_member(reply: &mut Reply<'_>, entry: Entry<'_>) {
-    match entry {
-        Entry::Bytes(bytes) => reply.bulk(bytes),
-        Entry::Int(value) => reply.bulk_int(value),
-    }
-}
-
 /// Takes a member off a run and writes it.
 fn write_next(reply: &mut Reply<'_>, entries: &mut Entries<'_>) {
     if let Some(entry) = entries.next() {
-        write_member(reply, entry);
+        reply.entry(entry);
     }
 }
 
 /// Writes a member from where it lies.
 fn write_lying(reply: &mut Reply<'_>, look: Look<'_, Set>, member: Member<'_>) {
     match member {
-        Member::Entry(entry) => write_member(reply, entry),
+        Member::Entry(entry) => reply.entry(entry),
         Member::Long(blob) => reply.bulk_shared(look.slab.blob_ref(blob)),
     }
 }

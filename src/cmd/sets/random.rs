@@ -1,7 +1,7 @@
 //! Random members: SPOP and SRANDMEMBER. A few are drawn at once, many in slices.
 
 use super::runs::Runs;
-use super::{ALL, write_lying, write_member};
+use super::{ALL, write_lying};
 use crate::base::entry::{self, Entries};
 use crate::base::rng::Rng;
 use crate::cmd::ctx::{Args, Budget, Ctx, FIRST_SLICE, Failure, Outcome, Task};
@@ -50,7 +50,7 @@ fn pop_one(ctx: &mut Ctx<'_>, name: &[u8]) -> Result<(), Failure> {
     if emptied == Some(true) {
         ctx.also(key, Event::Del);
     }
-    write_member(&mut ctx.reply, member);
+    ctx.reply.entry(member);
     Ok(())
 }
 
@@ -88,7 +88,7 @@ fn pop_many(ctx: &mut Ctx<'_>, name: &[u8], count: &[u8]) -> Result<Outcome, Fai
     ctx.report(key, Event::SPop);
     ctx.change(count as u64 - 1);
     ctx.reply.set(count);
-    Entries::new(&run).for_each(|member| write_member(&mut ctx.reply, member));
+    Entries::new(&run).for_each(|member| ctx.reply.entry(member));
     Ok(Outcome::Done)
 }
 
@@ -163,7 +163,7 @@ fn distinct(ctx: &mut Ctx<'_>, name: &[u8], count: usize) -> Result<Outcome, Fai
             draw_distinct(set, ctx.rng, &mut seen, &mut found);
         }
         ctx.reply.array(count);
-        found.each(|member| write_member(&mut ctx.reply, member));
+        found.each(|member| ctx.reply.entry(member));
         return Ok(Outcome::Done);
     }
     if count <= set.len() / DRAWN_PART {
@@ -223,7 +223,7 @@ impl Task for Choose {
             let mut members = Entries::new(&self.run[self.at..]);
             for member in members.by_ref() {
                 if self.choice.takes_next(ctx.rng) {
-                    write_member(&mut ctx.reply, member);
+                    ctx.reply.entry(member);
                 }
             }
             self.at = self.run.len() - members.rest().len();
@@ -295,7 +295,7 @@ impl Task for Repeat {
                 }
                 None => {
                     let run = &self.recent[below(ctx.rng, self.recent.len())];
-                    Entries::new(run).for_each(|member| write_member(&mut ctx.reply, member));
+                    Entries::new(run).for_each(|member| ctx.reply.entry(member));
                 }
             }
             self.left -= 1;

@@ -58,7 +58,7 @@ impl Runs {
         while let Some(piece) = self.pieces.front() {
             let mut entries = Entries::new(&piece[self.at..]);
             while let Some(entry) = entries.next() {
-                super::write_member(&mut ctx.reply, entry);
+                ctx.reply.entry(entry);
                 if budget.is_spent(64) || ctx.out().queued() > OUT_HIGH_BYTES {
                     self.at = piece.len() - entries.rest().len();
                     return false;

@@ -56,7 +56,7 @@ fn answer(ctx: &mut Ctx<'_>, cursor: u64, found: &Runs) {
     ctx.reply.array(2);
     ctx.reply.bulk(int::write_u64(&mut [0; int::MAX_DIGITS], cursor));
     ctx.reply.array(found.len());
-    found.each(|entry| super::write_member(&mut ctx.reply, entry));
+    found.each(|entry| ctx.reply.entry(entry));
 }
 
 /// A scan of a large COUNT in slices. What it visits need not be of one instant: nor is what several calls do.

@@ -21,7 +21,7 @@ pub use wait::{bzmpop, bzpopmax, bzpopmin};
 
 use super::ctx::Failure;
 use super::stream::Plan;
-use crate::base::entry::{Entries, Entry};
+use crate::base::entry::Entries;
 use crate::base::float;
 use crate::proto::errors;
 use crate::proto::reply::Reply;
@@ -43,16 +43,8 @@ fn parse_score(argument: &[u8]) -> Result<f64, Failure> {
 #[inline]
 fn put_name(reply: &mut Reply<'_>, slab: &Slab, name: Name<'_>) {
     match name {
-        Name::Entry(entry) => put_entry(reply, entry),
+        Name::Entry(entry) => reply.entry(entry),
         Name::Blob(blob) => reply.bulk_shared(slab.blob_ref(blob)),
-    }
-}
-
-#[inline]
-fn put_entry(reply: &mut Reply<'_>, entry: Entry<'_>) {
-    match entry {
-        Entry::Bytes(bytes) => reply.bulk(bytes),
-        Entry::Int(integer) => reply.bulk_int(integer),
     }
 }
 
@@ -64,7 +56,7 @@ fn members_head(reply: &mut Reply<'_>, elements: usize) {
 
 fn member_each(reply: &mut Reply<'_>, entries: &mut Entries<'_>) {
     if let (Some(member), Some(_)) = (entries.next(), entries.next()) {
-        put_entry(reply, member);
+        reply.entry(member);
     }
 }
 
@@ -76,7 +68,7 @@ fn scores_head(reply: &mut Reply<'_>, elements: usize) {
 fn score_each(reply: &mut Reply<'_>, entries: &mut Entries<'_>) {
     if let (Some(member), Some(score)) = (entries.next(), entries.next()) {
         pair_head(reply);
-        put_entry(reply, member);
+        reply.entry(member);
         reply.double(score::from_entry(score));
     }
 }

@@ -1,7 +1,7 @@
 //! Walks and chance: ZSCAN ZRANDMEMBER.
 
 use super::sliced::{Output, Work, at_once, in_slices};
-use super::{AT_ONCE, PIECE, members_head, pair_head, plan, put_entry, put_name, scores_head};
+use super::{AT_ONCE, PIECE, members_head, pair_head, plan, put_name, scores_head};
 use crate::base::entry::Entries;
 use crate::base::float;
 use crate::base::glob::glob_matches;
@@ -119,7 +119,7 @@ impl Task for Scan {
         ctx.reply.array(2 * self.found);
         let mut entries = Entries::new(&self.run);
         while let (Some(member), Some(score)) = (entries.next(), entries.next()) {
-            put_entry(&mut ctx.reply, member);
+            ctx.reply.entry(member);
             // Text in RESP3 too.
             ctx.reply.bulk(float::write(&mut [0; float::MAX_BYTES], score::from_entry(score)));
         }
@@ -221,7 +221,7 @@ impl Task for Repeats {
                 if self.with_scores {
                     pair_head(&mut ctx.reply);
                 }
-                put_entry(&mut ctx.reply, member);
+                ctx.reply.entry(member);
                 if self.with_scores {
                     ctx.reply.double(score::from_entry(score));
                 }

@@ -1,7 +1,7 @@
 //! Commands on sorted sets that go on in slices while they hold the names of their keys, so that they are one step to everybody. Owns taking the
 //! names, giving them back, and writing what comes out as the client takes it; what is done is the command's ([`Work`]).
 
-use super::{PIECE, pair_head, put_entry, put_name};
+use super::{PIECE, pair_head, put_name};
 use crate::base::entry::Entries;
 use crate::cmd::ctx::{Budget, Ctx, FIRST_SLICE, Failure, Outcome, Task};
 use crate::cmd::many::OUT_HIGH_BYTES;
@@ -69,7 +69,7 @@ impl Output {
                     if *nested {
                         ctx.reply.array(2);
                     }
-                    put_entry(&mut ctx.reply, member);
+                    ctx.reply.entry(member);
                     if *with_scores {
                         ctx.reply.double(score::from_entry(score));
                     }

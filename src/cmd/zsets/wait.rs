@@ -1,7 +1,7 @@
 //! What waits until a set has members: BZPOPMIN BZPOPMAX BZMPOP. How clients wait and are served is `cmd::blocking`'s.
 
 use super::remove::{ManyPop, Style, pop_and_reply};
-use super::{put_entry, score};
+use super::score;
 use crate::base::entry::Entries;
 use crate::cmd::blocking::{Answer, Ask, parse_timeout_ns, take_or_wait};
 use crate::cmd::ctx::{Args, Ctx, Failure, Outcome};
@@ -41,7 +41,7 @@ fn write_one(reply: &mut Reply<'_>, key: &[u8], run: &[u8]) {
     if let (Some(member), Some(score)) = (entries.next(), entries.next()) {
         reply.array(3);
         reply.bulk(key);
-        put_entry(reply, member);
+        reply.entry(member);
         reply.double(score::from_entry(score));
     }
 }
@@ -75,7 +75,7 @@ fn write_many(reply: &mut Reply<'_>, key: &[u8], run: &[u8]) {
     let mut entries = Entries::new(run);
     while let (Some(member), Some(score)) = (entries.next(), entries.next()) {
         reply.array(2);
-        put_entry(reply, member);
+        reply.entry(member);
         reply.double(score::from_entry(score));
     }
 }
