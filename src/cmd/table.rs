@@ -5,7 +5,7 @@ use super::ctx::{Exec, Sliced};
 use super::spec::{self, Command};
 use super::{
     connection, control, dump, expire, hashes, info, keys, lists, many, moves, object, pubsub, server, sets, settings,
-    strings, tracking, transactions, zsets,
+    sort, strings, tracking, transactions, zsets,
 };
 use crate::db::hold::Mode;
 
@@ -247,6 +247,8 @@ pub static COMMANDS: &[Command<Exec>] = &[
     spec::DUMP.run(Exec::new(dump::dump)),
     spec::RESTORE.run(Exec::with_value(dump::restore, 3)),
     spec::OBJECT.container(Exec::new(server::unknown_subcommand), OBJECT),
+    spec::SORT.run(Exec::new(sort::sort)),
+    spec::SORT_RO.run(Exec::new(sort::sort_ro)),
     spec::EXPIRE.run(Exec::new(expire::expire)),
     spec::PEXPIRE.run(Exec::new(expire::pexpire)),
     spec::EXPIREAT.run(Exec::new(expire::expireat)),

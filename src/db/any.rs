@@ -107,11 +107,11 @@ macro_rules! of_types {
         }
 
         impl Db<'_> {
-            /// A view of the container at a key, which is there and no string.
-            pub(super) fn open_any_view(&mut self, key: Key<'_>, kind: Type) -> Option<AnyViewed> {
+            /// A view of the container of that type at a key, which was read before: it is not counted again. `None`: there is none.
+            pub fn open_any_view(&mut self, key: Key<'_>, kind: Type, span: Span) -> Option<AnyViewed> {
                 match kind {
                     Type::String => None,
-                    $(Type::$name => self.open_view(key, Span::default()).ok().flatten().map(AnyViewed::$name),)*
+                    $(Type::$name => self.open_view_again(key, span).ok().flatten().map(AnyViewed::$name),)*
                 }
             }
 

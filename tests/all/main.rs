@@ -38,6 +38,7 @@ mod rdb;
 mod server;
 mod sets;
 mod settings;
+mod sorts;
 mod strings;
 mod strings_conditions;
 mod strings_parts;

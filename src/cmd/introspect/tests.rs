@@ -109,7 +109,7 @@ static ROWS: &[Command<()>] = &[
     spec::RPOP.run(()), spec::LLEN.run(()), spec::LRANGE.run(()), spec::LINDEX.run(()), spec::LSET.run(()),
     spec::LINSERT.run(()), spec::LREM.run(()), spec::LTRIM.run(()), spec::LPOS.run(()), spec::LMOVE.run(()),
     spec::RPOPLPUSH.run(()), spec::LMPOP.run(()), spec::BLPOP.run(()), spec::BRPOP.run(()), spec::BLMOVE.run(()),
-    spec::BRPOPLPUSH.run(()), spec::BLMPOP.run(()),
+    spec::BRPOPLPUSH.run(()), spec::BLMPOP.run(()), spec::SORT.run(()), spec::SORT_RO.run(()),
 ];
 
 fn commands() -> Commands<()> {
