@@ -4,8 +4,8 @@ use super::bits::{self, field, op};
 use super::ctx::{Exec, Sliced};
 use super::spec::{self, Command};
 use super::{
-    connection, control, dump, expire, hashes, info, keys, lists, many, moves, object, pubsub, server, sets, settings,
-    sort, strings, tracking, transactions, zsets,
+    connection, control, dump, expire, hashes, info, keys, lists, many, memory, moves, object, pubsub, server, sets,
+    settings, sort, strings, tracking, transactions, zsets,
 };
 use crate::db::hold::Mode;
 
@@ -55,6 +55,9 @@ static COMMAND: &[Command<Exec>] = &[
     spec::COMMAND_LIST.run(Exec::new(server::command_list)),
     spec::COMMAND_HELP.run(Exec::new(server::help)),
 ];
+
+static MEMORY: &[Command<Exec>] =
+    &[spec::MEMORY_USAGE.run(Exec::new(memory::usage)), spec::MEMORY_HELP.run(Exec::new(server::help))];
 
 static CONFIG: &[Command<Exec>] = &[
     spec::CONFIG_GET.run(Exec::new(settings::get)),
@@ -287,5 +290,6 @@ pub static COMMANDS: &[Command<Exec>] = &[
     spec::CONFIG.container(Exec::new(server::unknown_subcommand), CONFIG),
     spec::TIME.run(Exec::new(server::time)),
     spec::DEBUG.run(Exec::new(server::debug)),
+    spec::MEMORY.container(Exec::new(server::unknown_subcommand), MEMORY),
     spec::SHUTDOWN.run(Exec::new(server::shutdown)),
 ];

@@ -309,7 +309,7 @@ mod tests {
     fn memory_is_counted_and_freed_piece_by_piece() {
         let mut elements = Elements::new(1000, Weights::Texts(Vec::new()));
         let long = vec![b'x'; 3 * PIECE_BYTES];
-        for nth in 0..1000 {
+        for nth in 0..1000_usize {
             let text = vec![nth.to_le_bytes()[0]; nth];
             elements.push(if nth == 500 { &long } else { &text });
             elements.weigh(Some(&text)).unwrap();
