@@ -33,6 +33,7 @@ mod lists;
 mod memory;
 mod moves;
 mod notifications;
+mod notifications_collections;
 mod protocol;
 mod pubsub;
 mod rdb;

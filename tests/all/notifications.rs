@@ -4,7 +4,7 @@ use crate::control::servers;
 use crate::harness::{Client, Reply, Server, eventually, script};
 
 /// A subscriber to everything that notifications are published on, and to what ends a round.
-fn listener(server: &Server) -> Client {
+pub fn listener(server: &Server) -> Client {
     let mut client = server.client();
     client.run("PSUBSCRIBE __key*@*__:*");
     client.run("SUBSCRIBE done");
@@ -13,7 +13,7 @@ fn listener(server: &Server) -> Client {
 
 /// What was published since the last call, as `database:key=event`, and on channels of events `database:event<key`. `by` has caused it, or will
 /// have nothing to do with it.
-fn told(by: &mut Client, listener: &mut Client) -> Vec<String> {
+pub fn told(by: &mut Client, listener: &mut Client) -> Vec<String> {
     by.run("PUBLISH done .");
     let mut told = Vec::new();
     loop {
@@ -33,7 +33,7 @@ fn told(by: &mut Client, listener: &mut Client) -> Vec<String> {
 }
 
 /// Lines `COMMAND arguments => events`, as `told` writes them. Commands of a transaction are told of at its EXEC.
-fn check(server: &Server, text: &str) {
+pub fn check(server: &Server, text: &str) {
     let (mut client, mut listener) = (server.client(), listener(server));
     let (mut failures, mut queueing) = (Vec::new(), false);
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
