@@ -20,6 +20,7 @@ pub mod moves;
 pub mod notify;
 pub mod object;
 pub mod options;
+pub mod parts;
 pub mod pieces;
 pub mod pubsub;
 pub mod server;

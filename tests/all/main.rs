@@ -30,6 +30,7 @@ mod hashes_ttl;
 mod hostile;
 mod keys;
 mod lists;
+mod many_elements;
 mod memory;
 mod moves;
 mod notifications;

@@ -1,6 +1,7 @@
 //! Sets: SADD SREM SCARD SISMEMBER SMISMEMBER SMEMBERS SMOVE SSCAN; random members in `random`, operations on several sets in `combine`.
 
 pub mod combine;
+mod many;
 pub mod random;
 mod runs;
 mod scan;
@@ -15,6 +16,7 @@ use crate::db::{DbError, Key};
 use crate::proto::reply::Reply;
 use crate::types::set::{Member, Set};
 use crate::types::{Form, Look, Span};
+pub use many::{MANY_SADD, MANY_SMISMEMBER, MANY_SREM};
 pub use scan::sscan;
 
 /// Takes a member off a run and writes it.
@@ -29,6 +31,25 @@ fn write_lying(reply: &mut Reply<'_>, look: Look<'_, Set>, member: Member<'_>) {
     match member {
         Member::Entry(entry) => reply.entry(entry),
         Member::Long(blob) => reply.bulk_shared(look.slab.blob_ref(blob)),
+    }
+}
+
+#[inline]
+fn report_added(ctx: &mut Ctx<'_>, key: Key<'_>, added: u64) {
+    if added > 0 {
+        ctx.report(key, Event::SAdd);
+        ctx.change(added - 1);
+    }
+}
+
+#[inline]
+fn report_removed(ctx: &mut Ctx<'_>, key: Key<'_>, removed: u64, emptied: bool) {
+    if removed > 0 {
+        ctx.report(key, Event::SRem);
+        ctx.change(removed - 1);
+    }
+    if emptied {
+        ctx.also(key, Event::Del);
     }
 }
 
@@ -51,10 +72,7 @@ pub fn sadd(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         }
         Ok(())
     });
-    if added > 0 {
-        ctx.report(key, Event::SAdd);
-        ctx.change(added - 1);
-    }
+    report_added(ctx, key, added);
     match done {
         Ok(_) => {
             ctx.reply.int(added.cast_signed());
@@ -75,13 +93,7 @@ pub fn srem(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
             Ok((removed, edit.look().is_empty()))
         })?;
         let (removed, emptied) = removed.unwrap_or((0, false));
-        if removed > 0 {
-            ctx.report(key, Event::SRem);
-            ctx.change(removed - 1);
-        }
-        if emptied {
-            ctx.also(key, Event::Del);
-        }
+        report_removed(ctx, key, removed, emptied);
         ctx.reply.int(removed.cast_signed());
         Ok(())
     })

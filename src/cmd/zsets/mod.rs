@@ -4,6 +4,7 @@
 //! `pick` walks and chance, `wait` what waits for members; `sliced` runs what is long. What touches many elements goes on in slices: replies are written from a view (`cmd::stream`), what changes
 //! one key holds its name meanwhile, and what reads several holds theirs.
 
+mod many;
 mod members;
 mod operate;
 mod pick;
@@ -12,6 +13,7 @@ mod remove;
 mod sliced;
 mod wait;
 
+pub use many::{MANY_ZADD, MANY_ZMSCORE, MANY_ZREM};
 pub use members::{zadd, zcard, zcount, zincrby, zlexcount, zmscore, zrank, zrem, zrevrank, zscore};
 pub use operate::{zdiff, zdiffstore, zinter, zintercard, zinterstore, zunion, zunionstore};
 pub use pick::{zrandmember, zscan};
