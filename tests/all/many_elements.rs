@@ -160,3 +160,55 @@ fn who_leaves_has_done_it_or_not() {
         c.run("DEL h");
     }
 }
+
+/// Who waits with a large COUNT takes all that is there when it is served, in slices; nobody comes between.
+#[test]
+fn a_waiter_that_takes_very_many() {
+    let server = Server::start();
+    let (mut c, mut first, mut second, mut other) =
+        (server.client(), server.client(), server.client(), server.client());
+    for (wait, push, key_len, read) in [
+        ("BLMPOP 0 1 k LEFT COUNT 30000", words("RPUSH", "k", names()), "LLEN k", 1),
+        ("BZMPOP 0 1 k MIN COUNT 30000", words("ZADD", "k", scored()), "ZCARD k", 2),
+    ] {
+        for (waits, clients) in [(&mut first, 1), (&mut second, 2)] {
+            waits.send(&request(&crate::harness::words(wait)));
+            eventually("it waits", || c.info_number("blocked_clients") == clients);
+        }
+        c.send(&request(&push));
+        // Nothing, or what both have left: nothing.
+        for _ in 0..200 {
+            assert_eq!(other.run(key_len), Reply::Int(0));
+        }
+        assert_eq!(c.read(), Reply::Int(40_000));
+        let mut taken = Vec::new();
+        for (waits, count) in [(&mut first, 30_000), (&mut second, 10_000)] {
+            let reply = waits.read();
+            let elements = reply.items()[1].items();
+            assert_eq!((reply.items()[0].text(), elements.len()), ("k".to_owned(), count));
+            taken.extend(elements.iter().map(|e| if read == 1 { e.text() } else { e.items()[0].text() }));
+        }
+        assert!(taken.iter().eq(names().collect::<Vec<_>>().iter()), "in order, each once");
+        other.expect("EXISTS k", ":0");
+    }
+    // One that has gone by the time: the next has it.
+    for round in 0..10 {
+        let mut leaves = server.client();
+        leaves.send(&request(&["BLMPOP", "0", "1", "k", "LEFT", "COUNT", "1000"]));
+        eventually("it waits", || c.info_number("blocked_clients") == 1);
+        second.send(&request(&["BLMPOP", "0", "1", "k", "LEFT", "COUNT", "100000"]));
+        eventually("it waits", || c.info_number("blocked_clients") == 2);
+        let push = words("RPUSH", "k", names().take(3000));
+        if round % 2 == 0 {
+            c.send(&request(&push));
+            drop(leaves);
+            c.read();
+        } else {
+            drop(leaves);
+            c.call(&push);
+        }
+        let count = second.read().items()[1].items().len();
+        assert!(count == 2000 || count == 3000, "{count}");
+        c.expect("EXISTS k", ":0");
+    }
+}

@@ -7,7 +7,7 @@ mod search;
 mod stream;
 mod wait;
 
-pub use pops::{lmove, lmpop, lpop, rpop, rpoplpush, take, transfer};
+pub use pops::{lmove, lmpop, lpop, rpop, rpoplpush, take, take_reserved, transfer};
 pub use search::{linsert, lpos, lrem};
 pub use wait::{blmove, blmpop, blpop, brpop, brpoplpush};
 

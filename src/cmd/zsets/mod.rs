@@ -18,7 +18,7 @@ pub use members::{zadd, zcard, zcount, zincrby, zlexcount, zmscore, zrank, zrem,
 pub use operate::{zdiff, zdiffstore, zinter, zintercard, zinterstore, zunion, zunionstore};
 pub use pick::{zrandmember, zscan};
 pub use range::{zrange, zrangebylex, zrangebyscore, zrangestore, zrevrange, zrevrangebylex, zrevrangebyscore};
-pub use remove::{take, zmpop, zpopmax, zpopmin, zremrangebylex, zremrangebyrank, zremrangebyscore};
+pub use remove::{take, take_reserved, zmpop, zpopmax, zpopmin, zremrangebylex, zremrangebyrank, zremrangebyscore};
 pub use wait::{bzmpop, bzpopmax, bzpopmin};
 
 use super::ctx::Failure;
