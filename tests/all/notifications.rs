@@ -313,3 +313,34 @@ fn own_changes() {
         }
     }
 }
+
+/// One worker stands still while clients of the other change keys that subscribers of both are told of: neither has to keep all of that, and nothing is lost.
+#[test]
+fn a_worker_that_stands_still() {
+    for server in servers(&["--notify-keyspace-events", "K$"]) {
+        if server.is_redis() {
+            continue;
+        }
+        let mut subscribers = [listener(&server), listener(&server)];
+        let (mut sleeps, mut writes) = (server.client(), server.client());
+        writes.expect("CONFIG SET client-output-buffer-limit 'pubsub 0 0 0'", "+OK");
+        const COUNT: usize = 3000;
+        let name = |n: usize| format!("{n}:{}", "k".repeat(16_000));
+        sleeps.send(b"DEBUG SLEEP 0.5\r\n");
+        let pipeline: Vec<u8> = (0..COUNT).flat_map(|n| crate::harness::request(&["SET", &name(n), "v"])).collect();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                writes.send(&pipeline);
+                (0..COUNT).for_each(|_| assert_eq!(writes.read().to_string(), "+OK"));
+            });
+            for subscriber in &mut subscribers {
+                scope.spawn(move || {
+                    for n in 0..COUNT {
+                        assert_eq!(subscriber.read().items()[2].text(), format!("__keyspace@0__:{}", name(n)));
+                    }
+                });
+            }
+        });
+        assert_eq!(sleeps.read().to_string(), "+OK");
+    }
+}
