@@ -43,6 +43,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("slab/benches/", "they use the slab's unsafe calls"),
     ("slab/tests/", "they use the slab's unsafe calls"),
     ("src/base/bytes.rs", "copies of short byte strings"),
+    ("src/base/collate.rs", "locales of the C library"),
     ("src/base/heap.rs", "tunes the C library's allocator"),
     ("src/base/out.rs", "replies written into spare capacity"),
     ("src/base/sync/claim.rs", "a value that one of several threads takes"),

@@ -3,6 +3,7 @@
 pub mod bytes;
 pub mod cgroup;
 pub mod clock;
+pub mod collate;
 pub mod cpu;
 pub mod entry;
 pub mod epochs;

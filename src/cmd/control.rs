@@ -16,46 +16,74 @@ use std::time::Duration;
 
 // ---- CLIENT PAUSE ----
 
-/// CLIENT PAUSE, as it holds on one worker.
+/// CLIENT PAUSE, as it holds on one worker; and the pause that a worker makes by itself while others do not come to take what is to be told to
+/// their clients (of messages, of changes): what could add to that waits.
 #[derive(Default, Debug)]
 pub struct Pause {
+    /// There is a pause of one kind or the other.
+    on: bool,
     /// Monotonic time of its end, 0 without one.
     until_ns: u64,
     /// It stops all commands, not only those that may write.
     all: bool,
+    crowded: bool,
 }
 
 impl Pause {
     #[inline(always)]
     #[must_use]
     pub fn is_on(&self) -> bool {
+        self.on
+    }
+
+    fn was_asked_for(&self) -> bool {
         self.until_ns != 0
     }
 
     /// Does it stop a command of these flags?
     #[must_use]
     pub fn stops(&self, flags: Flags) -> bool {
-        self.is_on() && (self.all || flags.intersects(Flags::of(&[Flags::WRITE, Flags::MAY_REPLICATE])))
+        let asked =
+            self.was_asked_for() && (self.all || flags.intersects(Flags::of(&[Flags::WRITE, Flags::MAY_REPLICATE])));
+        // What reads may have to tell, too: that it has missed a key.
+        asked || self.crowded && flags.intersects(Flags::of(&[Flags::WRITE, Flags::READONLY]))
+    }
+
+    /// Others have much to take, or have taken it.
+    #[inline]
+    pub fn set_crowded(&mut self, crowded: bool) {
+        self.crowded = crowded;
+        self.on = crowded || self.was_asked_for();
+    }
+
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        self.crowded
+    }
+
+    fn end(&mut self) {
+        *self = Pause { crowded: self.crowded, on: self.crowded, ..Pause::default() };
     }
 
     /// Begins a pause; what is left of an earlier one stays in force, as in Redis: the later end and the stricter kind count.
     fn begin(&mut self, now_ns: u64, time: Duration, all: bool) {
         self.look_at(now_ns);
-        self.all = all || (self.is_on() && self.all);
+        self.all = all || (self.was_asked_for() && self.all);
         self.until_ns = self.until_ns.max(now_ns.saturating_add(whole_ns(time))).max(1);
+        self.on = true;
     }
 
     /// Ends a pause whose time has come.
     pub fn look_at(&mut self, now_ns: u64) {
-        if self.until_ns <= now_ns {
-            *self = Pause::default();
+        if self.was_asked_for() && self.until_ns <= now_ns {
+            self.end();
         }
     }
 
     /// How long it goes on; `None` without one.
     #[must_use]
     pub fn left(&self, now_ns: u64) -> Option<Duration> {
-        self.is_on().then(|| Duration::from_nanos(self.until_ns.saturating_sub(now_ns)))
+        self.was_asked_for().then(|| Duration::from_nanos(self.until_ns.saturating_sub(now_ns)))
     }
 }
 
@@ -81,7 +109,7 @@ pub fn pause(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub fn unpause(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
-    everywhere(ctx, |local: &mut Local<'_>| *local.pause = Pause::default(), |ctx, _| ctx.out().ok())
+    everywhere(ctx, |local: &mut Local<'_>| local.pause.end(), |ctx, _| ctx.out().ok())
 }
 
 // ---- CLIENT KILL ----

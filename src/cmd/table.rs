@@ -4,8 +4,8 @@ use super::bits::{self, field, op};
 use super::ctx::{Exec, Sliced};
 use super::spec::{self, Command};
 use super::{
-    connection, control, dump, expire, hashes, info, keys, lists, many, moves, object, pubsub, server, sets, settings,
-    strings, tracking, transactions, zsets,
+    connection, control, dump, expire, hashes, info, keys, lists, many, memory, moves, object, pubsub, server, sets,
+    settings, sort, strings, tracking, transactions, zsets,
 };
 use crate::db::hold::Mode;
 
@@ -55,6 +55,9 @@ static COMMAND: &[Command<Exec>] = &[
     spec::COMMAND_LIST.run(Exec::new(server::command_list)),
     spec::COMMAND_HELP.run(Exec::new(server::help)),
 ];
+
+static MEMORY: &[Command<Exec>] =
+    &[spec::MEMORY_USAGE.run(Exec::new(memory::usage)), spec::MEMORY_HELP.run(Exec::new(server::help))];
 
 static CONFIG: &[Command<Exec>] = &[
     spec::CONFIG_GET.run(Exec::new(settings::get)),
@@ -128,15 +131,15 @@ pub static COMMANDS: &[Command<Exec>] = &[
     spec::BITFIELD.run(Exec::new(field::bitfield)),
     spec::BITFIELD_RO.run(Exec::new(field::bitfield_ro)),
     // Hashes
-    spec::HSET.run(Exec::new(hashes::hset)),
-    spec::HMSET.run(Exec::new(hashes::hmset)),
+    spec::HSET.run(hashes::MANY_HSET),
+    spec::HMSET.run(hashes::MANY_HMSET),
     spec::HSETNX.run(Exec::new(hashes::hsetnx)),
     spec::HGET.run(Exec::new(hashes::hget)),
-    spec::HMGET.run(Exec::new(hashes::hmget)),
+    spec::HMGET.run(hashes::MANY_HMGET),
     spec::HGETALL.run(Exec::new(hashes::hgetall)),
     spec::HKEYS.run(Exec::new(hashes::hkeys)),
     spec::HVALS.run(Exec::new(hashes::hvals)),
-    spec::HDEL.run(Exec::new(hashes::hdel)),
+    spec::HDEL.run(hashes::MANY_HDEL),
     spec::HEXISTS.run(Exec::new(hashes::hexists)),
     spec::HLEN.run(Exec::new(hashes::hlen)),
     spec::HSTRLEN.run(Exec::new(hashes::hstrlen)),
@@ -157,10 +160,10 @@ pub static COMMANDS: &[Command<Exec>] = &[
     spec::HSETEX.run(Exec::new(hashes::hsetex)),
     spec::HGETDEL.run(Exec::new(hashes::hgetdel)),
     // Lists
-    spec::LPUSH.run(Exec::new(lists::lpush)),
-    spec::RPUSH.run(Exec::new(lists::rpush)),
-    spec::LPUSHX.run(Exec::new(lists::lpushx)),
-    spec::RPUSHX.run(Exec::new(lists::rpushx)),
+    spec::LPUSH.run(lists::MANY_LPUSH),
+    spec::RPUSH.run(lists::MANY_RPUSH),
+    spec::LPUSHX.run(lists::MANY_LPUSHX),
+    spec::RPUSHX.run(lists::MANY_RPUSHX),
     spec::LPOP.run(Exec::new(lists::lpop)),
     spec::RPOP.run(Exec::new(lists::rpop)),
     spec::LLEN.run(Exec::new(lists::llen)),
@@ -180,11 +183,11 @@ pub static COMMANDS: &[Command<Exec>] = &[
     spec::BRPOPLPUSH.run(Exec::new(lists::brpoplpush)),
     spec::BLMPOP.run(Exec::new(lists::blmpop)),
     // Sets
-    spec::SADD.run(Exec::new(sets::sadd)),
-    spec::SREM.run(Exec::new(sets::srem)),
+    spec::SADD.run(sets::MANY_SADD),
+    spec::SREM.run(sets::MANY_SREM),
     spec::SCARD.run(Exec::new(sets::scard)),
     spec::SISMEMBER.run(Exec::new(sets::sismember)),
-    spec::SMISMEMBER.run(Exec::new(sets::smismember)),
+    spec::SMISMEMBER.run(sets::MANY_SMISMEMBER),
     spec::SMEMBERS.run(Exec::new(sets::smembers)),
     spec::SMOVE.run(Exec::new(sets::smove)),
     spec::SPOP.run(Exec::new(sets::random::spop)),
@@ -198,12 +201,12 @@ pub static COMMANDS: &[Command<Exec>] = &[
     spec::SDIFFSTORE.run(Exec::new(sets::combine::sdiffstore)),
     spec::SSCAN.run(Exec::new(sets::sscan)),
     // Sorted sets
-    spec::ZADD.run(Exec::new(zsets::zadd)),
+    spec::ZADD.run(zsets::MANY_ZADD),
     spec::ZINCRBY.run(Exec::new(zsets::zincrby)),
-    spec::ZREM.run(Exec::new(zsets::zrem)),
+    spec::ZREM.run(zsets::MANY_ZREM),
     spec::ZCARD.run(Exec::new(zsets::zcard)),
     spec::ZSCORE.run(Exec::new(zsets::zscore)),
-    spec::ZMSCORE.run(Exec::new(zsets::zmscore)),
+    spec::ZMSCORE.run(zsets::MANY_ZMSCORE),
     spec::ZRANK.run(Exec::new(zsets::zrank)),
     spec::ZREVRANK.run(Exec::new(zsets::zrevrank)),
     spec::ZCOUNT.run(Exec::new(zsets::zcount)),
@@ -247,6 +250,8 @@ pub static COMMANDS: &[Command<Exec>] = &[
     spec::DUMP.run(Exec::new(dump::dump)),
     spec::RESTORE.run(Exec::with_value(dump::restore, 3)),
     spec::OBJECT.container(Exec::new(server::unknown_subcommand), OBJECT),
+    spec::SORT.run(Exec::new(sort::sort)),
+    spec::SORT_RO.run(Exec::new(sort::sort_ro)),
     spec::EXPIRE.run(Exec::new(expire::expire)),
     spec::PEXPIRE.run(Exec::new(expire::pexpire)),
     spec::EXPIREAT.run(Exec::new(expire::expireat)),
@@ -285,5 +290,6 @@ pub static COMMANDS: &[Command<Exec>] = &[
     spec::CONFIG.container(Exec::new(server::unknown_subcommand), CONFIG),
     spec::TIME.run(Exec::new(server::time)),
     spec::DEBUG.run(Exec::new(server::debug)),
+    spec::MEMORY.container(Exec::new(server::unknown_subcommand), MEMORY),
     spec::SHUTDOWN.run(Exec::new(server::shutdown)),
 ];

@@ -21,6 +21,7 @@ pub use rewrite::rewrite;
 pub use table::{DIRECTIVES, Directive, Group, Mutability, find};
 pub use value::ValueError;
 
+use crate::base::collate::Collation;
 use crate::base::cpu;
 use crate::base::limits::Limits;
 use crate::base::log::LogLevel;
@@ -66,6 +67,8 @@ pub struct Config {
     pub io_threads_do_reads: bool,
     /// Where encodings change.
     pub limits: Limits,
+    /// The order of texts for SORT with ALPHA.
+    pub locale_collate: Collation,
     /// Redis's, kept for CONFIG GET only.
     pub list_compress_depth: u32,
     /// The most keys remembered for client-side caching, 0 = any number.
@@ -104,6 +107,7 @@ impl Default for Config {
             io_threads: 0,
             io_threads_do_reads: false,
             limits: Limits::default(),
+            locale_collate: Collation::default(),
             list_compress_depth: 0,
             tracking_table_keys_max: 0,
             notify: Classes::default(),

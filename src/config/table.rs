@@ -12,6 +12,7 @@ use nix::unistd::{AccessFlags, access};
 
 use super::value::{self, ValueError};
 use super::{BindAddr, Config, OutputLimit, OutputLimits};
+use crate::base::collate::Collation;
 use crate::base::cpu;
 use crate::base::log::LogLevel;
 use crate::base::notify::Classes;
@@ -570,6 +571,19 @@ pub static DIRECTIVES: &[Directive] = &[
         },
     },
     Directive {
+        name: "locale-collate",
+        aliases: &[],
+        group: Group::Data,
+        default: "",
+        mutability: Mutability::Mutable,
+        summary: "Locale by whose rules SORT with ALPHA compares texts; '' = LC_COLLATE of the environment",
+        kind: Kind::Text {
+            what: "<locale>",
+            get: |c| c.locale_collate.name().as_bytes().to_vec(),
+            set: set_locale_collate,
+        },
+    },
+    Directive {
         name: "list-compress-depth",
         aliases: &[],
         group: Group::Data,
@@ -729,6 +743,12 @@ fn narrow<T: TryFrom<i64>>(number: i64) -> T {
 
 fn no_persistence(accepted: &str) -> ValueError {
     ValueError::Refused(format!("there is no persistence yet: only '{accepted}' is accepted").into())
+}
+
+fn set_locale_collate(config: &mut Config, word: &[u8]) -> Result<(), ValueError> {
+    let collation = std::str::from_utf8(word).ok().and_then(Collation::named);
+    config.locale_collate = collation.ok_or(ValueError::Refused("Invalid locale name".into()))?;
+    Ok(())
 }
 
 fn set_cpu_list(config: &mut Config, word: &[u8]) -> Result<(), ValueError> {

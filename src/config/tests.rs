@@ -118,6 +118,7 @@ const DEFAULTS: &[(&str, &str, Mutability)] = &[
     ("set-max-listpack-value", "64", Mutability::Mutable),
     ("zset-max-listpack-entries", "128", Mutability::Mutable),
     ("zset-max-listpack-value", "64", Mutability::Mutable),
+    ("locale-collate", "", Mutability::Mutable),
     ("list-compress-depth", "0", Mutability::Mutable),
     ("save", "", Mutability::Mutable),
     ("appendonly", "no", Mutability::Mutable),

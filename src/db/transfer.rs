@@ -10,6 +10,7 @@ use super::item::{self, Expiry, Key, NewKey, NewValue, Type, Value};
 use super::view::{Db, Deadline, Found, part_with};
 use super::{DbError, ItemHash, Shard, item_at};
 use crate::table::Site;
+use crate::types::Span;
 use dolmen_slab::{BlobId, BlobRef, Kind};
 
 /// A value taken along to another key.
@@ -238,7 +239,7 @@ impl Db<'_> {
                 item::Content::Packed(packed) => Content::Packed(item.kind(), packed.to_vec()),
                 item::Content::Big(_) => {
                     let kind = item.kind();
-                    Content::Container(self.open_any_view(key, kind)?)
+                    Content::Container(self.open_any_view(key, kind, Span::default())?)
                 }
             }
         };

@@ -380,6 +380,11 @@ impl<A: Access> State<A> {
             self.cron_due_ns = self.now_ns + 1_000_000_000 / u64::from(self.engine.config.hz.max(1));
             self.cron();
         }
+        if self.engine.pause.is_crowded() {
+            // What expires is told of, too.
+            self.background_due = true;
+            return;
+        }
         let now_ms = self.engine.clock.unix_ms();
         let slice_ns = (self.now_ns.saturating_sub(self.woken_ns) / 4).clamp(BACKGROUND_MIN_NS, BACKGROUND_MAX_NS);
         let until_ns = self.now_ns + slice_ns;

@@ -6,6 +6,7 @@
 
 mod counter;
 mod deadlines;
+mod many;
 mod random;
 mod scan;
 mod settle;
@@ -14,6 +15,7 @@ mod whole;
 
 pub use counter::{hincrby, hincrbyfloat};
 pub use deadlines::{hexpire, hexpireat, hexpiretime, hpersist, hpexpire, hpexpireat, hpexpiretime, hpttl, httl};
+pub use many::{MANY_HDEL, MANY_HMGET, MANY_HMSET, MANY_HSET};
 pub use random::hrandfield;
 pub use scan::hscan;
 pub use values::{hgetdel, hgetex, hsetex};

@@ -4,6 +4,7 @@
 //! `pick` walks and chance, `wait` what waits for members; `sliced` runs what is long. What touches many elements goes on in slices: replies are written from a view (`cmd::stream`), what changes
 //! one key holds its name meanwhile, and what reads several holds theirs.
 
+mod many;
 mod members;
 mod operate;
 mod pick;
@@ -12,11 +13,12 @@ mod remove;
 mod sliced;
 mod wait;
 
+pub use many::{MANY_ZADD, MANY_ZMSCORE, MANY_ZREM};
 pub use members::{zadd, zcard, zcount, zincrby, zlexcount, zmscore, zrank, zrem, zrevrank, zscore};
 pub use operate::{zdiff, zdiffstore, zinter, zintercard, zinterstore, zunion, zunionstore};
 pub use pick::{zrandmember, zscan};
 pub use range::{zrange, zrangebylex, zrangebyscore, zrangestore, zrevrange, zrevrangebylex, zrevrangebyscore};
-pub use remove::{take, zmpop, zpopmax, zpopmin, zremrangebylex, zremrangebyrank, zremrangebyscore};
+pub use remove::{take, take_reserved, zmpop, zpopmax, zpopmin, zremrangebylex, zremrangebyrank, zremrangebyscore};
 pub use wait::{bzmpop, bzpopmax, bzpopmin};
 
 use super::ctx::Failure;
