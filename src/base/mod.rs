@@ -6,6 +6,7 @@ pub mod clock;
 pub mod cpu;
 pub mod entry;
 pub mod epochs;
+pub mod eviction;
 pub mod float;
 pub mod glob;
 pub mod hash;

@@ -21,6 +21,7 @@ pub mod object;
 pub mod options;
 pub mod pieces;
 pub mod pubsub;
+pub mod room;
 pub mod server;
 pub mod sets;
 pub mod settings;
