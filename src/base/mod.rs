@@ -7,6 +7,7 @@ pub mod collate;
 pub mod cpu;
 pub mod entry;
 pub mod epochs;
+pub mod eviction;
 pub mod float;
 pub mod glob;
 pub mod hash;

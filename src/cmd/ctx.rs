@@ -5,6 +5,7 @@ use super::client::Clients;
 use super::control::Pause;
 use super::event::Event;
 use super::fleet::{Fleet, Local};
+use super::room::Room;
 use super::spec::Commands;
 use crate::base::clock::{Clock, Stopwatch, whole_ns};
 use crate::base::out::Out;
@@ -374,6 +375,7 @@ pub struct Ctx<'a> {
     pub blocking: &'a mut Blocking,
     pub pubsub: &'a mut Exchange,
     pub pause: &'a mut Pause,
+    pub room: &'a mut Room,
     pub facts: &'a Facts,
     pub fleet: &'a Fleet,
     pub commands: &'a Commands<Exec>,

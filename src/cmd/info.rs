@@ -30,6 +30,7 @@ struct DataFigures {
     misses: u64,
     expired: u64,
     expired_fields: u64,
+    evicted: u64,
     relocated: u64,
 }
 
@@ -49,6 +50,7 @@ impl Figures {
             data.misses += shard.stats.misses;
             data.expired += shard.stats.expired;
             data.expired_fields += shard.stats.expired_fields;
+            data.evicted += shard.stats.evicted;
             data.relocated += shard.stats.relocated;
             for (sum, database) in databases.iter_mut().zip(shard.databases()) {
                 sum.0 += database.len();
@@ -202,9 +204,9 @@ fn memory(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
         "slab_fragmented": data.fragmented_bytes,
         "total_system_memory": machine,
         "total_system_memory_human": human(machine),
-        "maxmemory": 0,
-        "maxmemory_human": "0B",
-        "maxmemory_policy": "noeviction",
+        "maxmemory": ctx.config.maxmemory_bytes,
+        "maxmemory_human": human(ctx.config.maxmemory_bytes),
+        "maxmemory_policy": ctx.config.eviction.policy.name(),
         "mem_fragmentation_ratio": format!("{:.2}", ratio(resident, used)),
         "mem_fragmentation_bytes": resident.cast_signed() - used.cast_signed(),
         "mem_clients_normal": stats.clients_bytes,
@@ -230,7 +232,7 @@ fn stats(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
         "rejected_connections": stats.rejected_connections,
         "expired_keys": data.expired,
         "expired_subkeys": data.expired_fields,
-        "evicted_keys": 0,
+        "evicted_keys": data.evicted,
         "keyspace_hits": data.hits,
         "keyspace_misses": data.misses,
         "active_defrag_hits": data.relocated,

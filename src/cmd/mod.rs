@@ -23,6 +23,7 @@ pub mod options;
 pub mod parts;
 pub mod pieces;
 pub mod pubsub;
+pub mod room;
 pub mod server;
 pub mod sets;
 pub mod settings;

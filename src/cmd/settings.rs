@@ -33,7 +33,7 @@ pub fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         return ctx.fail(errors::SYNTAX);
     }
     let settings = ctx.fleet.settings().clone();
-    let (mut limits, mut classes) = (ctx.config.limits, 0);
+    let (mut limits, mut classes, mut eviction) = (ctx.config.limits, 0, ctx.config.eviction);
     // What has happened so far is told as it was wanted then.
     ctx.publish_news();
     let changed = settings.change(ctx.config, |config| {
@@ -48,7 +48,7 @@ pub fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         if config.loglevel != level {
             set_level(config.loglevel);
         }
-        (limits, classes) = (config.limits, config.notify.told());
+        (limits, classes, eviction) = (config.limits, config.notify.told(), config.eviction);
         ctx.db.totals().keys_max.store(config.tracking_table_keys_max, Ordering::Relaxed);
         Ok(())
     });
@@ -60,6 +60,7 @@ pub fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         shard.limits = limits;
         shard.listeners.publish(classes, version);
     });
+    ctx.db.set_eviction(eviction);
     let make = move || {
         let (settings, mut seen) = (settings.clone(), None);
         move |local: &mut Local<'_>, budget: &mut Budget| {

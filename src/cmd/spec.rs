@@ -228,6 +228,7 @@ impl Row {
             doc: self.doc,
             subcommands,
             locking: Locking::of(self.key_specs, self.flags),
+            heeds: if self.flags.contains(Flags::DENYOOM) { u16::MAX } else { !MEMORY },
             run,
         }
     }
@@ -285,8 +286,13 @@ pub struct Command<R: 'static> {
     pub doc: &'static Doc,
     pub subcommands: &'static [Command<R>],
     pub locking: Locking,
+    /// Which of the reasons to look twice concern it: all, but for [`MEMORY`] only if it may need some.
+    pub heeds: u16,
     pub run: R,
 }
+
+/// A reason to look twice at a command that is one of the moment, beside those of `client::gate`: memory is near its limit.
+pub const MEMORY: u16 = 1 << 13;
 
 impl<R> Command<R> {
     /// Whether `argc` arguments, the name (and the subcommand's) included, suit the arity.

@@ -23,6 +23,7 @@ pub use value::ValueError;
 
 use crate::base::collate::Collation;
 use crate::base::cpu;
+use crate::base::eviction::Settings;
 use crate::base::limits::Limits;
 use crate::base::log::LogLevel;
 use crate::base::notify::Classes;
@@ -75,6 +76,13 @@ pub struct Config {
     pub tracking_table_keys_max: u64,
     /// Keyspace notifications.
     pub notify: Classes,
+    /// The most memory to use, 0 = any.
+    pub maxmemory_bytes: u64,
+    /// Which keys go at that limit.
+    pub eviction: Settings,
+    /// Redis's, kept for CONFIG GET only: a sample is what lies in a bucket of the table, and slices of work are of fixed length.
+    pub maxmemory_samples: u32,
+    pub maxmemory_eviction_tenacity: u32,
     /// Microseconds a worker polls before it blocks.
     pub spin_us: u32,
     /// Absolute path of the file this was read from.
@@ -111,6 +119,10 @@ impl Default for Config {
             list_compress_depth: 0,
             tracking_table_keys_max: 0,
             notify: Classes::default(),
+            maxmemory_bytes: 0,
+            eviction: Settings::default(),
+            maxmemory_samples: 0,
+            maxmemory_eviction_tenacity: 0,
             spin_us: 0,
             config_file: None,
         };

@@ -14,6 +14,7 @@ use super::value::{self, ValueError};
 use super::{BindAddr, Config, OutputLimit, OutputLimits};
 use crate::base::collate::Collation;
 use crate::base::cpu;
+use crate::base::eviction::Policy;
 use crate::base::log::LogLevel;
 use crate::base::notify::Classes;
 
@@ -39,13 +40,21 @@ pub enum Group {
     Clients,
     General,
     Workers,
+    Memory,
     Data,
     Persistence,
 }
 
 impl Group {
-    pub const ALL: [Group; 6] =
-        [Group::Network, Group::Clients, Group::General, Group::Workers, Group::Data, Group::Persistence];
+    pub const ALL: [Group; 7] = [
+        Group::Network,
+        Group::Clients,
+        Group::General,
+        Group::Workers,
+        Group::Memory,
+        Group::Data,
+        Group::Persistence,
+    ];
 
     pub fn title(self) -> &'static str {
         match self {
@@ -53,6 +62,7 @@ impl Group {
             Group::Clients => "Clients and limits",
             Group::General => "General",
             Group::Workers => "Workers",
+            Group::Memory => "Memory",
             Group::Data => "Encodings as OBJECT tells them",
             Group::Persistence => "Persistence (not available yet)",
         }
@@ -457,6 +467,91 @@ pub static DIRECTIVES: &[Directive] = &[
         mutability: Mutability::Mutable,
         summary: "Microseconds a worker polls before it sleeps: lower latency for more CPU",
         kind: Kind::Integer { min: 0, max: 1000, get: |c| c.spin_us.into(), set: |c, v| c.spin_us = narrow(v) },
+    },
+    Directive {
+        name: "maxmemory",
+        aliases: &[],
+        group: Group::Memory,
+        default: "0",
+        mutability: Mutability::Mutable,
+        summary: "Most memory to use, also as a part of what there is (50%), 0 = any",
+        kind: Kind::Text {
+            what: "<bytes>",
+            get: |c| c.maxmemory_bytes.to_string().into_bytes(),
+            set: |c, v| {
+                c.maxmemory_bytes = value::memory_or_part(v, cpu::usable_bytes())?;
+                Ok(())
+            },
+        },
+    },
+    Directive {
+        name: "maxmemory-policy",
+        aliases: &[],
+        group: Group::Memory,
+        default: "noeviction",
+        mutability: Mutability::Mutable,
+        summary: "Which keys go when memory is over maxmemory",
+        kind: Kind::Enum {
+            names: Policy::NAMES,
+            get: |c| c.eviction.policy.name_at(),
+            set: |c, v| c.eviction.policy = Policy::of_name(v),
+        },
+    },
+    Directive {
+        name: "maxmemory-samples",
+        aliases: &[],
+        group: Group::Memory,
+        default: "5",
+        mutability: Mutability::Mutable,
+        summary: "Accepted: some ten keys are compared for each that goes",
+        kind: Kind::Integer {
+            min: 1,
+            max: 64,
+            get: |c| c.maxmemory_samples.into(),
+            set: |c, v| c.maxmemory_samples = narrow(v),
+        },
+    },
+    Directive {
+        name: "maxmemory-eviction-tenacity",
+        aliases: &[],
+        group: Group::Memory,
+        default: "10",
+        mutability: Mutability::Mutable,
+        summary: "Accepted: a command makes room for 0.1 ms at most, then others have their turn",
+        kind: Kind::Integer {
+            min: 0,
+            max: 100,
+            get: |c| c.maxmemory_eviction_tenacity.into(),
+            set: |c, v| c.maxmemory_eviction_tenacity = narrow(v),
+        },
+    },
+    Directive {
+        name: "lfu-log-factor",
+        aliases: &[],
+        group: Group::Memory,
+        default: "10",
+        mutability: Mutability::Mutable,
+        summary: "How slowly the counters of uses grow under an LFU policy",
+        kind: Kind::Integer {
+            min: 0,
+            max: INT_MAX,
+            get: |c| c.eviction.lfu_log_factor.into(),
+            set: |c, v| c.eviction.lfu_log_factor = narrow(v),
+        },
+    },
+    Directive {
+        name: "lfu-decay-time",
+        aliases: &[],
+        group: Group::Memory,
+        default: "1",
+        mutability: Mutability::Mutable,
+        summary: "Minutes without a use that take one from such a counter, 0 = none",
+        kind: Kind::Integer {
+            min: 0,
+            max: INT_MAX,
+            get: |c| c.eviction.lfu_decay_minutes.into(),
+            set: |c, v| c.eviction.lfu_decay_minutes = narrow(v),
+        },
     },
     Directive {
         name: "hash-max-listpack-entries",

@@ -18,11 +18,12 @@
 use super::listeners::{Listeners, News};
 use super::tracking::Totals;
 use super::{Db, Key, Locator, Shard, locks::Locks};
+use crate::base::eviction::Settings;
 use crate::base::hash::hash_key;
 use crate::base::sync::lock::{Guarded, NoLock, ShardLock, SpinLock};
 use crate::table::{Mirror, Site, peek};
 use dolmen_slab::{BlobId, Peek};
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 /// Address space for the chunks, and for the blobs, of all shards together: an eighth each of what a process has on x86-64.
@@ -67,6 +68,13 @@ pub trait Access {
     /// Works on the shard of a hash.
     fn with_shard<T>(&mut self, hash: u64, work: impl FnOnce(&mut Shard) -> T) -> T;
 
+    /// How keys are chosen that go when memory is short.
+    fn set_eviction(&mut self, settings: Settings) {
+        let mut db = self.db(0, 0);
+        db.set_eviction(settings);
+        db.unlock();
+    }
+
     /// Works on every shard, one after the other.
     fn each_shard(&mut self, work: impl FnMut(&mut Shard));
 
@@ -105,6 +113,10 @@ pub struct Keyspace<L> {
     pub(super) holder: AtomicU8,
     /// How many names it holds at most.
     pub(super) holder_names: AtomicUsize,
+    /// What access words say (`access::Uses`).
+    pub(super) uses: AtomicU8,
+    /// Bytes in use of all shards, as they have told (`Keyspace::tell`).
+    pub(super) data_bytes: AtomicU64,
     /// What is tracked of all shards.
     totals: Arc<Totals>,
     /// Called when names have become free.
@@ -162,6 +174,8 @@ impl<L: ShardLock> Keyspace<L> {
             databases,
             holder: AtomicU8::new(0),
             holder_names: AtomicUsize::new(0),
+            uses: AtomicU8::new(0),
+            data_bytes: AtomicU64::new(0),
             totals,
             on_release: OnceLock::new(),
         })
@@ -176,6 +190,14 @@ impl<L: ShardLock> Keyspace<L> {
     #[must_use]
     pub fn databases(&self) -> usize {
         self.databases
+    }
+
+    /// Brings the account of all shards up to date with what one uses, whose lock the caller has.
+    pub(super) fn tell(&self, shard: &mut Shard) {
+        let used_bytes = shard.data_bytes();
+        // Modulo 2^64, so that what one has less is taken away.
+        self.data_bytes.fetch_add(used_bytes.wrapping_sub(shard.told_bytes), Ordering::Relaxed);
+        shard.told_bytes = used_bytes;
     }
 
     #[must_use]
@@ -328,6 +350,7 @@ impl Shared {
         let Some(mut shard) = self.keyspace().shards[index].try_lock() else { return true };
         let pending = shard.background(now_ms, sweep, || false);
         let due = shard.next_due_ms();
+        self.keyspace().tell(&mut shard);
         let mut news = std::mem::take(shard.listeners.news());
         drop(shard);
         self.locks.news.append(&mut news);
@@ -365,7 +388,10 @@ impl Access for Shared {
 
     fn with_shard<T>(&mut self, hash: u64, work: impl FnOnce(&mut Shard) -> T) -> T {
         let keyspace = self.keyspace();
-        work(&mut keyspace.shards[keyspace.index(hash)].lock())
+        let mut shard = keyspace.shards[keyspace.index(hash)].lock();
+        let result = work(&mut shard);
+        keyspace.tell(&mut shard);
+        result
     }
 
     fn each_shard(&mut self, mut work: impl FnMut(&mut Shard)) {

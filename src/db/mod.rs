@@ -13,6 +13,7 @@ pub mod bits;
 pub mod collections;
 pub mod containers;
 pub mod event;
+pub mod evict;
 mod fields;
 pub mod hold;
 pub mod item;
@@ -69,6 +70,8 @@ pub struct ShardStats {
     pub expired: u64,
     /// Fields of hashes removed because their deadlines had passed.
     pub expired_fields: u64,
+    /// Keys deleted to make room.
+    pub evicted: u64,
     /// Items moved to give memory back.
     pub relocated: u64,
 }
@@ -202,6 +205,9 @@ pub struct Shard {
     evacuation: Option<dolmen_slab::Victim>,
     /// Where the look for items that were not used for long goes on.
     aging: access::Walk,
+    eviction: evict::Eviction,
+    /// What of `data_bytes` the account of all shards has been told of (`Keyspace::data_bytes`).
+    told_bytes: u64,
     containers: containers::Containers,
     /// For changing packed containers.
     scratch: Vec<u8>,
@@ -238,6 +244,8 @@ impl Shard {
             drained_total: 0,
             evacuation: None,
             aging: access::Walk::default(),
+            eviction: evict::Eviction::new(seed),
+            told_bytes: 0,
             containers: containers::Containers::default(),
             scratch: Vec::new(),
             limits: crate::types::Limits::default(),
@@ -303,6 +311,20 @@ impl Shard {
     #[must_use]
     pub fn used_bytes(&self) -> u64 {
         self.slab.used_bytes()
+    }
+
+    /// What of `used_bytes` data takes that keys can give up: without what only views and readers keep, or waits to be freed.
+    #[inline(always)]
+    #[must_use]
+    pub fn data_bytes(&self) -> u64 {
+        let kept_bytes =
+            self.slab.blob_stats().kept_bytes + if self.snapshots_open == 0 { 0 } else { self.kept_bytes() };
+        self.used_bytes().saturating_sub(kept_bytes)
+    }
+
+    #[cold]
+    fn kept_bytes(&self) -> u64 {
+        self.databases.iter().chain(&self.viewed).map(|d| d.table.kept_bytes() as u64).sum()
     }
 
     /// Bytes of the data's structure rather than the data: tables and wheels.

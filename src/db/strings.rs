@@ -180,7 +180,7 @@ impl Db<'_> {
                 (header.flags & !item::flag::EXPIRY) | if expiry.is_some() { item::flag::EXPIRY } else { 0 };
             let to = slab.alloc(item::bytes_with_value(new_header, &value), Kind::Item)?;
             // SAFETY: `to` is new and long enough; the key is read from the old item, which is another chunk.
-            unsafe { item::copy_key_with_value(slab, found.handle, to, self.tick, value, expiry) };
+            unsafe { item::copy_key_with_value(slab, found.handle, to, header.clock, value, expiry) };
             self.move_found(found, to);
             let expires = &mut self.shard.databases[self.index].expires;
             *expires = *expires + u64::from(expiry.is_some()) - u64::from(old_expiry.is_some());
@@ -276,10 +276,10 @@ impl Db<'_> {
 
     /// The header that an item has when its value is written anew.
     #[inline(always)]
-    fn rewritten(&self, found: Found) -> Header {
+    fn rewritten(&mut self, found: Found) -> Header {
         let mut header = self.item(found.handle).header();
         header.flags &= !item::flag::MODIFIED;
-        header.clock = self.tick;
+        header.clock = self.used_word(header.clock);
         header
     }
 

@@ -159,13 +159,13 @@ impl Db<'_> {
             Some(at) => Some(self.arm(to.hash, at, armed)?),
             None => None,
         };
-        let tick = self.tick;
+        let used = self.used_word(header.clock);
         let Shard { slab, databases, containers, seed, .. } = &mut *self.shard;
         let database = &mut databases[self.index];
         let bytes = item::bytes_with_key(header, &new_key, expiry.is_some());
         let h = slab.alloc(bytes, Kind::Item)?;
         // SAFETY: the source is live, the chunk was allocated for the copy, and the key comes from outside of both.
-        unsafe { item::copy_value_with_key(slab, source.handle, h, tick, new_key, expiry) };
+        unsafe { item::copy_value_with_key(slab, source.handle, h, used, new_key, expiry) };
         match target {
             Some(target) => {
                 database.table.replace_seen(slab, to.hash, target.slot, h);

@@ -1,11 +1,12 @@
 //! The view of one database at one instant: lookup with lazy expiry, removal, deadlines, walking.
 #![allow(unsafe_code)]
 
+use super::access::Uses;
 use super::containers::Containers;
 use super::event::Event;
 use super::item::{self, Expiry, Item, Key, NewKey, NewValue, Type};
 use super::locks::Locks;
-use super::{DbError, ItemHash, Shard, access, item_at};
+use super::{DbError, ItemHash, Shard, item_at};
 use crate::base::notify::class;
 use crate::table::{Home, Slot, Table};
 use dolmen_slab::{Handle, Kind, Slab};
@@ -16,8 +17,9 @@ pub struct Db<'a> {
     pub(super) index: usize,
     /// Unix time of the command.
     pub(super) now_ms: u64,
-    /// The same on the access clock.
+    /// What a use now writes to an access word, and what a new item begins with (`access::Uses`).
     pub(super) tick: u32,
+    pub(super) fresh: u32,
     /// The table's when the sites of its keys were made: they are good while it stays so.
     pub(super) epoch: u64,
     /// What is done is no use of keys: their access clocks stay.
@@ -52,7 +54,8 @@ impl<'a> Db<'a> {
         assert!(index < shard.databases.len(), "SELECT checks the index");
         shard.databases_used = shard.databases_used.max(index + 1);
         let epoch = shard.databases[index].table.epoch();
-        Db { shard, index, now_ms, tick: access::tick(now_ms), epoch, untouching: false, whole: false, locks: None }
+        let (tick, fresh) = Uses::under(shard.eviction.settings.policy).words(now_ms);
+        Db { shard, index, now_ms, tick, fresh, epoch, untouching: false, whole: false, locks: None }
     }
 
     /// An epoch that no table has.
@@ -299,7 +302,7 @@ impl<'a> Db<'a> {
         };
         let Shard { slab, databases, seed, .. } = &mut *self.shard;
         // SAFETY: the chunk was allocated for exactly these parts and nobody reads it yet; key and value come from outside of it.
-        unsafe { item::write(slab, h, self.tick, key, value, expiry) };
+        unsafe { item::write(slab, h, self.fresh, key, value, expiry) };
         let database = &mut databases[self.index];
         database.table.insert(slab, &ItemHash { seed: *seed }, hash, h)?;
         database.expires += u64::from(expiry.is_some());

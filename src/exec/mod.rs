@@ -13,6 +13,7 @@ use crate::cmd::client::{Clients, gate};
 use crate::cmd::control::Pause;
 use crate::cmd::ctx::{Asks, Budget, Ctx, Exec, Facts, NOBODY, Stats, Task};
 use crate::cmd::fleet::{Fleet, Local};
+use crate::cmd::room::{Made, Room};
 use crate::cmd::spec::Commands;
 use crate::config::Config;
 use crate::db::{Access, Alone};
@@ -21,6 +22,7 @@ use crate::pubsub::Exchange;
 use crate::table::Site;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Everything that commands work on.
 pub struct Engine<A = Alone> {
@@ -35,6 +37,9 @@ pub struct Engine<A = Alone> {
     pub blocking: Blocking,
     pub pubsub: Exchange,
     pub pause: Pause,
+    pub room: Room,
+    /// Memory of the data's structure that lies outside of the slabs, as last looked at.
+    heap_bytes: u64,
     pub facts: Facts,
     pub fleet: Fleet,
 }
@@ -59,6 +64,7 @@ impl<A: Access> Engine<A> {
             shard.limits = config.limits;
             shard.listeners.publish_first(config.notify.told());
         });
+        keyspace.set_eviction(config.eviction);
         // Workers that have started before may have been told otherwise.
         let (keys_max, order) = (config.tracking_table_keys_max, Ordering::Relaxed);
         let _ = keyspace.totals().keys_max.compare_exchange(0, keys_max, order, order);
@@ -73,6 +79,8 @@ impl<A: Access> Engine<A> {
             blocking: Blocking::default(),
             pubsub: Exchange::new(Arc::default(), Arc::default(), 0, 1),
             pause: Pause::default(),
+            room: Room::default(),
+            heap_bytes: 0,
             facts: Facts { start_unix_ms: clock.unix_ms(), ..Facts::default() },
             fleet: Fleet::alone(),
             clock,
@@ -84,6 +92,33 @@ impl<A: Access> Engine<A> {
         let mut data_bytes = 0;
         self.keyspace.each_shard(|shard| data_bytes += shard.used_bytes());
         data_bytes + self.fleet.sum(&self.stats, Stats::held_bytes)
+    }
+
+    /// Once a turn: how much of `maxmemory` is left to data. `looks`: what changes slowly is looked at, too.
+    pub fn reckon_room(&mut self, looks: bool) {
+        let limit_bytes = self.config.maxmemory_bytes;
+        if limit_bytes == 0 && !self.room.is_limited() {
+            return;
+        }
+        if looks {
+            let mut heap_bytes = 0;
+            self.keyspace.each_shard(|shard| heap_bytes += shard.heap_bytes());
+            self.heap_bytes = heap_bytes;
+        }
+        let held_bytes = self.fleet.sum(&self.stats, Stats::held_bytes);
+        self.room.reckon(limit_bytes, held_bytes + self.heap_bytes);
+    }
+
+    /// Between requests: has keys go while data is over the limit. True: it still is, and something may go.
+    pub fn make_room(&mut self, time: Duration) -> bool {
+        if !self.room.is_limited() {
+            return false;
+        }
+        let mut budget = Budget::new(&self.clock, time);
+        let mut db = self.keyspace.db(0, self.clock.unix_ms());
+        let made = self.room.make_within(&mut db, &mut budget);
+        db.unlock();
+        made == Made::Working
     }
 
     /// Publishes what has happened to keys.
@@ -156,6 +191,7 @@ impl<A: Access> Engine<A> {
             blocking: &mut self.blocking,
             pubsub: &mut self.pubsub,
             pause: &mut self.pause,
+            room: &mut self.room,
             facts: &self.facts,
             fleet: &self.fleet,
             commands: &self.commands,

@@ -16,7 +16,8 @@ use crate::cmd::blocking::serve_ready;
 use crate::cmd::client::{Replies, gate};
 use crate::cmd::ctx::{Args, Ctx, Exec, Failure, Outcome, Task};
 use crate::cmd::many::{OUT_HIGH_BYTES, SLICED_MIN_ARGS};
-use crate::cmd::spec::{Command, Flags, KeyFlags, Located, Locking};
+use crate::cmd::room::Made;
+use crate::cmd::spec::{Command, Flags, KeyFlags, Located, Locking, MEMORY};
 use crate::cmd::transactions::Value;
 use crate::db::{Access, Fetch, Key, Locate};
 use crate::proto::carry::Carry;
@@ -109,6 +110,8 @@ pub enum Waits {
     Name,
     /// The end of CLIENT PAUSE.
     Pause,
+    /// Room: memory is over its limit, and keys are going.
+    Memory,
 }
 
 /// How far a client's share of a batch came.
@@ -196,6 +199,7 @@ impl<A: Access> Engine<A> {
             if A::SHARED {
                 ctx.db.unlock();
             }
+            gate = if ctx.room.is_near(&ctx.db) { gate | MEMORY } else { gate & !MEMORY };
             // Seldom is often enough: what a dozen requests can add is bounded.
             if begun > 0 && ctx.out().queued() > OUT_HIGH_BYTES {
                 return End::Full(begun - 1);
@@ -209,8 +213,10 @@ impl<A: Access> Engine<A> {
                 if A::SHARED {
                     lock(&mut ctx, row, argv, request.hash);
                 }
+                ctx.hash = request.hash;
+                ctx.site = request.site;
                 let reasons = if A::SHARED && ctx.db.is_holding() { gate | HOLDS } else { gate };
-                if reasons != 0 {
+                if reasons & row.heeds != 0 {
                     match look_twice(&mut ctx, row, argv, reasons) {
                         Verdict::Run => {}
                         Verdict::Refused => continue,
@@ -220,8 +226,6 @@ impl<A: Access> Engine<A> {
                         },
                     }
                 }
-                ctx.hash = request.hash;
-                ctx.site = request.site;
                 let outcome = (row.run.run)(&mut ctx, argv);
                 apply_effects(&mut ctx);
                 if outcome != Outcome::Done {
@@ -315,6 +319,19 @@ impl<A: Access> Engine<A> {
         {
             self.stats.commands += 1;
             let mut ctx = self.ctx(me, out);
+            if row.heeds & MEMORY != 0 && ctx.room.is_near(&ctx.db) {
+                match ctx.room.make(&mut ctx.db, ctx.clock) {
+                    Made::Enough => {}
+                    Made::Working => {
+                        ctx.stats.commands -= 1;
+                        return End::Held(0, Waits::Memory);
+                    }
+                    Made::Nothing => {
+                        reject(&mut ctx, Some(row), errors::OOM);
+                        return End::All;
+                    }
+                }
+            }
             ctx.client().last_command = &row.name;
             let request = std::mem::take(carry);
             match (row.run.sliced, row.run.whole) {
@@ -388,8 +405,11 @@ impl<A: Access> Engine<A> {
                 if A::SHARED {
                     lock(&mut ctx, row, args, request.hash);
                 }
+                if ctx.room.is_near(&ctx.db) {
+                    gate |= MEMORY;
+                }
                 let reasons = if A::SHARED && ctx.db.is_holding() { gate | HOLDS } else { gate };
-                match if reasons == 0 { Verdict::Run } else { look_twice(&mut ctx, row, args, reasons) } {
+                match if reasons & row.heeds == 0 { Verdict::Run } else { look_twice(&mut ctx, row, args, reasons) } {
                     Verdict::Run => {
                         let outcome = (row.run.run)(&mut ctx, args);
                         apply_effects(&mut ctx);
@@ -523,6 +543,25 @@ fn look_twice(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, re
     if reasons & PAUSE != 0 && ctx.pause.stops(row.flags) {
         return Verdict::Wait(Waits::Pause);
     }
+    let mut reasons = reasons;
+    if reasons & MEMORY != 0 && needs_memory(ctx, row, queues) {
+        ctx.db.lock_none();
+        match ctx.room.make(&mut ctx.db, ctx.clock) {
+            Made::Enough => {}
+            Made::Working => return Verdict::Wait(Waits::Memory),
+            Made::Nothing => {
+                reject(ctx, Some(row), errors::OOM);
+                return Verdict::Refused;
+            }
+        }
+        if ctx.db.is_shared() {
+            let hash = ctx.hash;
+            lock(ctx, row, args, hash);
+            if ctx.db.is_holding() {
+                reasons |= HOLDS;
+            }
+        }
+    }
     if queues && row.flags.contains(Flags::RUNS_QUEUE) {
         return Verdict::Execute;
     }
@@ -539,6 +578,14 @@ fn look_twice(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, re
         ctx.track(row, keys_of(row, args));
     }
     Verdict::Run
+}
+
+/// May a command need memory? With MULTI also what is queued for EXEC, so that the queue does not grow; EXEC, if one of its commands does.
+fn needs_memory(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, queues: bool) -> bool {
+    if queues && row.flags.contains(Flags::RUNS_QUEUE) {
+        return ctx.client().transaction().is_some_and(|transaction| transaction.flags().contains(Flags::DENYOOM));
+    }
+    row.flags.contains(Flags::DENYOOM) || queues && !row.flags.contains(Flags::NOT_QUEUED)
 }
 
 /// Does a command name a key that a sliced command of another client holds?

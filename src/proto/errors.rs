@@ -46,6 +46,9 @@ pub const CACHING_NO: &str = "ERR CLIENT CACHING NO is only valid when tracking 
 /// OBJECT FREQ.
 pub const NO_LFU: &str = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching \
      between policies at runtime LRU and LFU data will take some time to adjust.";
+/// OBJECT IDLETIME.
+pub const NO_IDLE_TIME: &str = "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between \
+     policies at runtime LRU and LFU data will take some time to adjust.";
 /// RESTORE.
 pub const BUSYKEY: &str = "BUSYKEY Target key name already exists.";
 pub const BAD_PAYLOAD: &str = "ERR DUMP payload version or checksum are wrong";

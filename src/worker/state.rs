@@ -197,6 +197,7 @@ impl<A: Access> State<A> {
             self.looks = 0;
             self.engine.clock.tick();
             self.woken_ns = self.engine.clock.mono_ns();
+            self.engine.reckon_room(false);
         }
     }
 
@@ -395,6 +396,10 @@ impl<A: Access> State<A> {
             *now_ns = watch.now_ns();
             *now_ns < until_ns
         });
+        if cron {
+            self.engine.reckon_room(true);
+        }
+        self.background_due |= self.engine.make_room(Duration::from_nanos(slice_ns));
         // With several workers it takes a look at every shard.
         if if A::SHARED { cron && self.engine.fleet.me() == 0 } else { worked || cron } {
             let used = self.engine.used_bytes();

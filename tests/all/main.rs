@@ -24,6 +24,7 @@ mod connection;
 mod control;
 mod differential;
 mod dump;
+mod eviction;
 mod expiry;
 mod hashes;
 mod hashes_ttl;
