@@ -6,6 +6,7 @@ use super::control::Pause;
 use super::event::Event;
 use super::fleet::{Fleet, Local};
 use super::spec::Commands;
+use crate::acl::{Acl, Channels};
 use crate::base::clock::{Clock, Stopwatch, whole_ns};
 use crate::base::out::Out;
 use crate::base::rng::Rng;
@@ -35,27 +36,34 @@ pub struct Exec {
     pub sliced: Option<&'static Sliced>,
     /// The same for those that do it in their own way: takes the whole request of very many arguments into a task (or answers it).
     pub whole: Option<fn(&mut Ctx<'_>, Carry) -> Outcome>,
+    /// Which of its arguments are channels.
+    pub channels: Channels,
 }
 
 impl Exec {
     #[must_use]
     pub const fn new(run: Run) -> Exec {
-        Exec { run, value_arg: 0, sliced: None, whole: None }
+        Exec { run, value_arg: 0, sliced: None, whole: None, channels: Channels::None }
     }
 
     #[must_use]
     pub const fn with_value(run: Run, value_arg: u8) -> Exec {
-        Exec { run, value_arg, sliced: None, whole: None }
+        Exec { value_arg, ..Exec::new(run) }
     }
 
     #[must_use]
     pub const fn sliced(run: Run, sliced: &'static Sliced) -> Exec {
-        Exec { run, value_arg: 0, sliced: Some(sliced), whole: None }
+        Exec { sliced: Some(sliced), ..Exec::new(run) }
     }
 
     #[must_use]
     pub const fn whole(run: Run, whole: fn(&mut Ctx<'_>, Carry) -> Outcome) -> Exec {
-        Exec { run, value_arg: 0, sliced: None, whole: Some(whole) }
+        Exec { whole: Some(whole), ..Exec::new(run) }
+    }
+
+    #[must_use]
+    pub const fn on(run: Run, channels: Channels) -> Exec {
+        Exec { channels, ..Exec::new(run) }
     }
 }
 
@@ -247,6 +255,8 @@ pub struct Stats {
     /// What of it was sent before CONFIG RESETSTAT.
     pub output_bytes_before: u64,
     pub error_replies: u64,
+    /// What was denied: logins, then by `acl::Reason`.
+    pub denials: [u64; 4],
     /// Commands that had to run in slices.
     pub suspended: u64,
     /// Event-loop turns, the time they took, and the longest of them.
@@ -310,6 +320,9 @@ impl Stats {
         self.input_bytes += other.input_bytes;
         self.output_bytes += other.output_bytes;
         self.error_replies += other.error_replies;
+        for (sum, denials) in self.denials.iter_mut().zip(other.denials) {
+            *sum += denials;
+        }
         self.suspended += other.suspended;
         self.turns += other.turns;
         self.turn_ns_total += other.turn_ns_total;
@@ -374,6 +387,7 @@ pub struct Ctx<'a> {
     pub blocking: &'a mut Blocking,
     pub pubsub: &'a mut Exchange,
     pub pause: &'a mut Pause,
+    pub acl: &'a mut Acl,
     pub facts: &'a Facts,
     pub fleet: &'a Fleet,
     pub commands: &'a Commands<Exec>,
@@ -518,6 +532,7 @@ impl<'a> Ctx<'a> {
             blocking: self.blocking,
             pubsub: self.pubsub,
             pause: self.pause,
+            acl: self.acl,
             clock: self.clock,
             fleet: self.fleet,
         }

@@ -13,6 +13,7 @@ use super::blocking::Blocking;
 use super::client::Clients;
 use super::control::Pause;
 use super::ctx::{Asks, Budget, Ctx, FIRST_SLICE, Outcome, Stats, Task};
+use crate::acl::Acl;
 use crate::base::clock::Clock;
 use crate::base::sync::mailbox::{Receiver, Sender, mailbox};
 use crate::config::Config;
@@ -29,6 +30,7 @@ pub struct Local<'a> {
     pub blocking: &'a mut Blocking,
     pub pubsub: &'a mut Exchange,
     pub pause: &'a mut Pause,
+    pub acl: &'a mut Acl,
     pub clock: &'a Clock,
     pub fleet: &'a Fleet,
 }
@@ -90,6 +92,12 @@ impl Settings {
         current.config = Some(next);
         current.version += 1;
         Ok(current.version)
+    }
+
+    /// The latest; `own` are a worker's, if nobody has changed any.
+    #[must_use]
+    pub fn latest(&self, own: &Config) -> Config {
+        self.lock().config.clone().unwrap_or_else(|| own.clone())
     }
 
     /// Makes a worker's the latest.

@@ -1,5 +1,6 @@
 //! Commands: what each takes, does and answers, a file a family. Knows nothing of layouts, connections or the wire; what a command has
 //! changed it reports, and the pipeline acts on it.
+pub mod acl;
 pub mod bits;
 pub mod blocking;
 pub mod client;
@@ -7,6 +8,7 @@ pub mod connection;
 pub mod control;
 pub mod ctx;
 pub mod dump;
+pub mod elsewhere;
 pub mod expire;
 pub mod fleet;
 pub mod hashes;

@@ -50,6 +50,7 @@ macro_rules! bit_set {
     };
 }
 
+mod acl;
 mod bitmap;
 mod connection;
 mod doc;
@@ -59,6 +60,7 @@ mod hash_ttl;
 mod index;
 mod keys;
 mod list;
+mod observe;
 mod pubsub;
 mod server;
 mod set;
@@ -67,6 +69,7 @@ mod sorted_set_ranges;
 mod string;
 mod transactions;
 
+pub use acl::*;
 pub use bitmap::*;
 pub use connection::*;
 pub use doc::{ArgDoc, ArgFlags, ArgKind, Doc, DocFlags, Group};
@@ -76,6 +79,7 @@ pub use hash_ttl::*;
 pub use index::{Commands, Index};
 pub use keys::{Begin, Find, KeyFlags, KeyPositions, KeySpec, Keys, Located, Refine};
 pub use list::*;
+pub use observe::*;
 pub use pubsub::*;
 pub use server::*;
 pub use set::*;
@@ -170,6 +174,15 @@ impl Categories {
         Some(Categories(*bit))
     }
 
+    /// All of them with their names, without the `@`.
+    pub fn named() -> impl Iterator<Item = (&'static str, Categories)> {
+        Self::NAMES.iter().map(|&(bit, name)| (&name[1..], Categories(bit)))
+    }
+
+    pub const fn bits(self) -> u32 {
+        self.0
+    }
+
     /// Adds what follows from the flags, by Redis's rules.
     const fn implied_by(self, flags: Flags) -> Categories {
         let mut all = self;
@@ -226,6 +239,7 @@ impl Row {
             doc: self.doc,
             subcommands,
             locking: Locking::of(self.key_specs, self.flags),
+            number: 0,
             run,
         }
     }
@@ -266,6 +280,7 @@ impl Locking {
 }
 
 /// One entry of the command table. `R` is what the executor calls.
+#[derive(Clone, Copy)]
 pub struct Command<R: 'static> {
     /// Lower-case; `parent|name` for a subcommand.
     pub name: &'static str,
@@ -283,7 +298,24 @@ pub struct Command<R: 'static> {
     pub doc: &'static Doc,
     pub subcommands: &'static [Command<R>],
     pub locking: Locking,
+    /// Its place among all commands and subcommands ([`numbered`]).
+    number: u16,
     pub run: R,
+}
+
+/// A table whose rows, and those of their subcommands behind each, have numbers from 0 on. Made once a process: it is never given back.
+///
+/// # Panics
+/// If there are 65,536 of them.
+pub fn numbered<R: Copy>(rows: &[Command<R>]) -> &'static [Command<R>] {
+    let mut next = 0..u16::MAX;
+    let mut number = || next.next().expect("fewer commands than numbers");
+    let mut row = |row: &Command<R>| {
+        let own = number();
+        let subcommands = row.subcommands.iter().map(|sub| Command { number: number(), ..*sub }).collect::<Vec<_>>();
+        Command { number: own, subcommands: Vec::leak(subcommands), ..*row }
+    };
+    Vec::leak(rows.iter().map(&mut row).collect())
 }
 
 impl<R> Command<R> {
@@ -291,6 +323,12 @@ impl<R> Command<R> {
     #[inline(always)]
     pub fn takes(&self, argc: usize) -> bool {
         argc.wrapping_sub(self.argc_min) <= self.argc_more
+    }
+
+    /// Its place among all commands and subcommands ([`Commands::all`]).
+    #[inline(always)]
+    pub fn number(&self) -> usize {
+        self.number.into()
     }
 
     /// The name as typed: `get` of `config|get`.

@@ -17,7 +17,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 pub use cli::{Start, StartError, parse_command_line};
-pub use rewrite::rewrite;
+pub use rewrite::{replace_file, rewrite};
 pub use table::{DIRECTIVES, Directive, Group, Mutability, find};
 pub use value::ValueError;
 
@@ -47,6 +47,14 @@ pub struct Config {
     pub databases: u32,
     /// Empty = no password.
     pub requirepass: Vec<u8>,
+    /// Users, each as the words behind `user`.
+    pub users: Vec<Vec<Vec<u8>>>,
+    /// The file of the users, if they have one.
+    pub aclfile: Option<PathBuf>,
+    /// Whether a new user may listen to any channel.
+    pub acl_pubsub_default: bool,
+    /// Most entries of ACL LOG.
+    pub acl_log_len_max: u32,
     pub proto_max_bulk_bytes: u64,
     pub client_query_buffer_bytes_max: u64,
     pub client_output_buffer_limits: OutputLimits,
@@ -92,6 +100,10 @@ impl Default for Config {
             maxclients: 0,
             databases: 0,
             requirepass: Vec::new(),
+            users: Vec::new(),
+            aclfile: None,
+            acl_pubsub_default: false,
+            acl_log_len_max: 0,
             proto_max_bulk_bytes: 0,
             client_query_buffer_bytes_max: 0,
             client_output_buffer_limits: OutputLimits::default(),

@@ -225,6 +225,49 @@ pub static DIRECTIVES: &[Directive] = &[
         },
     },
     Directive {
+        name: "aclfile",
+        aliases: &[],
+        group: Group::Clients,
+        default: "",
+        mutability: Mutability::Immutable,
+        summary: "File with the users, a line each (ACL LOAD, ACL SAVE)",
+        kind: Kind::Text {
+            what: "<path>",
+            get: |c| path_text(c.aclfile.as_deref()),
+            set: |c, v| {
+                c.aclfile = optional_path(v)?;
+                Ok(())
+            },
+        },
+    },
+    Directive {
+        name: "acl-pubsub-default",
+        aliases: &[],
+        group: Group::Clients,
+        default: "resetchannels",
+        mutability: Mutability::Mutable,
+        summary: "Channels that a new user may use: allchannels, or none",
+        kind: Kind::Enum {
+            names: &["allchannels", "resetchannels"],
+            get: |c| usize::from(!c.acl_pubsub_default),
+            set: |c, position| c.acl_pubsub_default = position == 0,
+        },
+    },
+    Directive {
+        name: "acllog-max-len",
+        aliases: &[],
+        group: Group::Clients,
+        default: "128",
+        mutability: Mutability::Mutable,
+        summary: "Most entries of ACL LOG",
+        kind: Kind::Integer {
+            min: 0,
+            max: INT_MAX,
+            get: |c| c.acl_log_len_max.into(),
+            set: |c, v| c.acl_log_len_max = narrow(v),
+        },
+    },
+    Directive {
         name: "maxclients",
         aliases: &[],
         group: Group::Clients,

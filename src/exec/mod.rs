@@ -1,10 +1,13 @@
 //! Runs requests: batches with their memory fetched ahead, the checks before a command, the effects after it, suspended commands.
 //! Reads of a command only its row. Knows nothing of bytes on the wire or of sockets.
+mod batch;
 mod pipeline;
 mod transaction;
 
-pub use pipeline::{Batch, End, Request, Share, Waits, apply_effects};
+pub use batch::{Batch, Request, Share};
+pub use pipeline::{End, Waits, apply_effects};
 
+use crate::acl::Acl;
 use crate::base::clock::Clock;
 use crate::base::out::Out;
 use crate::base::rng::Rng;
@@ -35,6 +38,7 @@ pub struct Engine<A = Alone> {
     pub blocking: Blocking,
     pub pubsub: Exchange,
     pub pause: Pause,
+    pub acl: Acl,
     pub facts: Facts,
     pub fleet: Fleet,
 }
@@ -64,17 +68,18 @@ impl<A: Access> Engine<A> {
         let _ = keyspace.totals().keys_max.compare_exchange(0, keys_max, order, order);
         Engine {
             keyspace,
-            config,
             stats: Stats::default(),
             clients: Clients::default(),
-            commands: Commands::new(crate::cmd::table::COMMANDS),
+            commands: Commands::new(&crate::cmd::table::COMMANDS),
             rng,
             asks: Asks::default(),
             blocking: Blocking::default(),
             pubsub: Exchange::new(Arc::default(), Arc::default(), 0, 1),
             pause: Pause::default(),
+            acl: crate::cmd::acl::with_password(&config.requirepass),
             facts: Facts { start_unix_ms: clock.unix_ms(), ..Facts::default() },
             fleet: Fleet::alone(),
+            config,
             clock,
         }
     }
@@ -102,6 +107,7 @@ impl<A: Access> Engine<A> {
             blocking: &mut self.blocking,
             pubsub: &mut self.pubsub,
             pause: &mut self.pause,
+            acl: &mut self.acl,
             clock: &self.clock,
             fleet: &self.fleet,
         }
@@ -156,6 +162,7 @@ impl<A: Access> Engine<A> {
             blocking: &mut self.blocking,
             pubsub: &mut self.pubsub,
             pause: &mut self.pause,
+            acl: &mut self.acl,
             facts: &self.facts,
             fleet: &self.fleet,
             commands: &self.commands,

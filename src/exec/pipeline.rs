@@ -10,97 +10,23 @@
 //! requests were parsed (`Table::epoch`), and anew otherwise.
 
 use super::Engine;
+use super::batch::{Batch, Request, Share, narrow};
 use super::transaction::{Executed, execute};
 use crate::base::out::Out;
+use crate::cmd::acl::allow;
 use crate::cmd::blocking::serve_ready;
 use crate::cmd::client::{Replies, gate};
 use crate::cmd::ctx::{Args, Ctx, Exec, Failure, Outcome, Task};
 use crate::cmd::many::{OUT_HIGH_BYTES, SLICED_MIN_ARGS};
 use crate::cmd::spec::{Command, Flags, KeyFlags, Located, Locking};
 use crate::cmd::transactions::Value;
-use crate::db::{Access, Fetch, Key, Locate};
+use crate::db::{Access, Key, Locate};
 use crate::proto::carry::Carry;
 use crate::proto::errors;
 use crate::table::Site;
-use std::ops::Range;
 
 /// Requests whose items are fetched together.
 const AHEAD: usize = 12;
-
-/// A parsed request.
-#[derive(Clone, Copy)]
-pub struct Request {
-    /// `None`: there is no such command.
-    pub row: Option<&'static Command<Exec>>,
-    /// Hash of the first key; 0 without keys.
-    pub hash: u64,
-    /// Where the search for it begins.
-    pub site: Site,
-    /// Where its arguments begin in the batch's, and how many they are.
-    pub args: u32,
-    pub argc: u32,
-    /// The byte of the window behind it.
-    pub end: u32,
-}
-
-impl Request {
-    /// A request whose command has a key, which was located.
-    #[inline(always)]
-    #[must_use]
-    pub fn of_key(row: &'static Command<Exec>, key: Key<'_>, args: usize, argc: usize, end: usize) -> Request {
-        Request {
-            row: Some(row),
-            hash: key.hash,
-            site: key.site,
-            args: narrow(args),
-            argc: narrow(argc),
-            end: narrow(end),
-        }
-    }
-}
-
-/// Parsed requests in the order in which they run. Those of one client stand together.
-pub struct Batch<'b> {
-    requests: &'b [Request],
-    args: &'b [&'b [u8]],
-    /// The items of so many requests were fetched.
-    fetched: usize,
-}
-
-/// The requests of one client in a batch.
-pub struct Share {
-    pub requests: Range<usize>,
-    /// The epoch of the client's table when the requests were parsed ([`Locator::epoch`]).
-    pub epoch: u64,
-}
-
-impl<'b> Batch<'b> {
-    #[inline]
-    #[must_use]
-    pub fn new(requests: &'b [Request], args: &'b [&'b [u8]]) -> Batch<'b> {
-        // A request by itself has nothing to do meanwhile.
-        Batch { requests, args, fetched: usize::from(requests.len() == 1) }
-    }
-
-    /// The requests of a share.
-    #[inline]
-    #[must_use]
-    pub fn share(&self, share: &Share) -> &'b [Request] {
-        &self.requests[share.requests.clone()]
-    }
-
-    /// Has the items of all requests before `until` fetched.
-    #[inline(always)]
-    fn fetch(&mut self, until: usize, memory: impl Fetch) {
-        let until = until.min(self.requests.len());
-        if self.fetched < until {
-            for request in &self.requests[self.fetched..until] {
-                memory.prefetch_items_at(request.site, request.hash);
-            }
-            self.fetched = until;
-        }
-    }
-}
 
 /// What a request waits for that was not begun.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -310,12 +236,20 @@ impl<A: Access> Engine<A> {
             && (row.run.sliced.is_some() || row.run.whole.is_some())
             && argc > SLICED_MIN_ARGS
             && row.takes(argc)
-            && self.clients.get(me).gate & !(gate::HARMLESS | gate::SILENT) == 0
+            && self.clients.get(me).gate & !(gate::HARMLESS | gate::SILENT | gate::RESTRICTED) == 0
             && !self.pause.is_on()
         {
             self.stats.commands += 1;
             let mut ctx = self.ctx(me, out);
             ctx.client().last_command = &row.name;
+            if ctx.client().gate & gate::RESTRICTED != 0 {
+                let mut args = bumpalo::collections::Vec::new_in(arena);
+                carry.args(&mut args);
+                if let Err(refusal) = allow(&mut ctx, row, &args) {
+                    reject(&mut ctx, Some(row), refusal.text());
+                    return End::All;
+                }
+            }
             let request = std::mem::take(carry);
             match (row.run.sliced, row.run.whole) {
                 (Some(sliced), _) => crate::cmd::many::suspend(&mut ctx, request, sliced, row),
@@ -418,17 +352,6 @@ impl<A: Access> Engine<A> {
     }
 }
 
-/// Offsets in a window or a batch; windows are far below 4 GB.
-#[inline(always)]
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "bounded by the window's size, or the argument count limit of 2^31 - 1"
-)]
-fn narrow(n: usize) -> u32 {
-    debug_assert!(u32::try_from(n).is_ok());
-    n as u32
-}
-
 /// Request `i` of a batch did not end in its reply.
 #[cold]
 #[inline(never)]
@@ -514,6 +437,12 @@ fn look_twice(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, re
     let queues = reasons & gate::MULTI != 0;
     if queues && row.flags.contains(Flags::NO_MULTI) {
         reject(ctx, Some(row), errors::NOT_IN_MULTI);
+        return Verdict::Refused;
+    }
+    if reasons & gate::RESTRICTED != 0
+        && let Err(refusal) = allow(ctx, row, args)
+    {
+        reject(ctx, Some(row), refusal.text());
         return Verdict::Refused;
     }
     if reasons & gate::LISTENS != 0 && !row.flags.contains(Flags::SUBSCRIBED) {

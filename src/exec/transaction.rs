@@ -10,7 +10,8 @@
 
 use super::pipeline::{Waits, apply_effects, keys_of, must_wait};
 use crate::base::out::Out;
-use crate::cmd::client::Replies;
+use crate::cmd::acl::allow;
+use crate::cmd::client::{Replies, gate};
 use crate::cmd::ctx::{Args, Budget, Ctx, Exec, Outcome, Task};
 use crate::cmd::spec::{Categories, Command, Flags, Locking};
 use crate::cmd::transactions::{List, Queue};
@@ -145,7 +146,16 @@ fn run(ctx: &mut Ctx<'_>, mut queue: Queue) -> (Vec<Piece>, bool) {
         begin(ctx, row, args);
         ctx.track(row, keys_of(row, args));
         ctx.blob = value.as_ref().map(|value| value.blob);
-        match (row.run.run)(ctx, args) {
+        let outcome = if ctx.client().gate & gate::RESTRICTED == 0 {
+            (row.run.run)(ctx, args)
+        } else {
+            // It was allowed when it was queued.
+            match allow(ctx, row, args) {
+                Ok(()) => (row.run.run)(ctx, args),
+                Err(refusal) => ctx.fail(refusal.text_in_exec()),
+            }
+        };
+        match outcome {
             Outcome::Done => {}
             Outcome::Close => close = true,
             Outcome::Suspended => {
@@ -196,7 +206,7 @@ fn is_heard(ctx: &mut Ctx<'_>) -> bool {
 /// What a command has changed of its client (SELECT, CLIENT NO-TOUCH) holds for the next one.
 fn follow(ctx: &mut Ctx<'_>) {
     let client = ctx.client();
-    let (database, untouching) = (client.database as usize, client.gate & crate::cmd::client::gate::NO_TOUCH != 0);
+    let (database, untouching) = (client.database as usize, client.gate & gate::NO_TOUCH != 0);
     ctx.db.switch_database(database);
     ctx.db.set_untouching(untouching);
 }

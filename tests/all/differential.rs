@@ -10,6 +10,7 @@ mod hashes;
 mod lists;
 mod sets;
 mod transactions;
+mod users;
 mod zsets;
 
 use std::fmt::Write as _;

@@ -15,6 +15,7 @@
 
 mod harness;
 
+mod acl;
 mod bits;
 mod blocking;
 mod bug_reports;
