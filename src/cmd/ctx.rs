@@ -5,6 +5,7 @@ use super::client::Clients;
 use super::control::Pause;
 use super::event::Event;
 use super::fleet::{Fleet, Local};
+use super::profile::Profile;
 use super::spec::Commands;
 use crate::acl::{Acl, Channels};
 use crate::base::clock::{Clock, Stopwatch, whole_ns};
@@ -38,12 +39,14 @@ pub struct Exec {
     pub whole: Option<fn(&mut Ctx<'_>, Carry) -> Outcome>,
     /// Which of its arguments are channels.
     pub channels: Channels,
+    /// Which are passwords, and shown to nobody.
+    pub secrets: Option<fn(Args<'_>) -> Vec<usize>>,
 }
 
 impl Exec {
     #[must_use]
     pub const fn new(run: Run) -> Exec {
-        Exec { run, value_arg: 0, sliced: None, whole: None, channels: Channels::None }
+        Exec { run, value_arg: 0, sliced: None, whole: None, channels: Channels::None, secrets: None }
     }
 
     #[must_use]
@@ -59,6 +62,12 @@ impl Exec {
     #[must_use]
     pub const fn whole(run: Run, whole: fn(&mut Ctx<'_>, Carry) -> Outcome) -> Exec {
         Exec { whole: Some(whole), ..Exec::new(run) }
+    }
+
+    /// The same, with passwords among its arguments.
+    #[must_use]
+    pub const fn with_secrets(self, secrets: fn(Args<'_>) -> Vec<usize>) -> Exec {
+        Exec { secrets: Some(secrets), ..self }
     }
 
     #[must_use]
@@ -200,6 +209,10 @@ pub trait Task {
     /// Is all done but the reply, which waits for others to have heard of it? Within EXEC it is waited for behind the other commands.
     fn has_taken_effect(&self) -> bool {
         false
+    }
+    /// What it has taken that no step was given for, in ticks of `Profile::ticker`.
+    fn ticks_besides(&self) -> u64 {
+        0
     }
     /// Called instead of further steps when the connection has gone: gives back what lies in the shard.
     fn abandon(&mut self, _db: &mut Db<'_>) {}
@@ -371,6 +384,9 @@ pub struct Facts {
     pub backend: &'static str,
 }
 
+/// A bit of [`Ctx::changed`]: the reply is an error.
+pub const FAILED: u64 = 1 << 63;
+
 /// No client.
 pub const NOBODY: u32 = u32::MAX;
 
@@ -388,6 +404,7 @@ pub struct Ctx<'a> {
     pub pubsub: &'a mut Exchange,
     pub pause: &'a mut Pause,
     pub acl: &'a mut Acl,
+    pub profile: &'a mut Profile,
     pub facts: &'a Facts,
     pub fleet: &'a Fleet,
     pub commands: &'a Commands<Exec>,
@@ -400,7 +417,7 @@ pub struct Ctx<'a> {
     /// A large value that was received in place; who takes it owns it.
     pub blob: Option<BlobId>,
     pub task: Option<Box<dyn Task>>,
-    /// Changes of the keyspace by this command; reported by it, applied by the pipeline.
+    /// Changes of the keyspace by this command, with [`FAILED`]; reported by it, applied by the pipeline.
     pub changed: u64,
 }
 
@@ -512,7 +529,10 @@ impl<'a> Ctx<'a> {
     #[inline(never)]
     pub fn fail(&mut self, failure: impl Into<Failure>) -> Outcome {
         self.stats.error_replies += 1;
-        self.reply.error_bytes(failure.into().text());
+        self.changed |= FAILED;
+        let failure = failure.into();
+        self.profile.error(failure.text());
+        self.reply.error_bytes(failure.text());
         Outcome::Done
     }
 
@@ -533,6 +553,7 @@ impl<'a> Ctx<'a> {
             pubsub: self.pubsub,
             pause: self.pause,
             acl: self.acl,
+            profile: self.profile,
             clock: self.clock,
             fleet: self.fleet,
         }

@@ -75,6 +75,7 @@ pub fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         move |local: &mut Local<'_>, budget: &mut Budget| {
             if !std::mem::replace(&mut adopted, true) {
                 settings.adopt(local.config);
+                local.profile.follow(local.config);
                 local.asks.reconfigured = true;
             }
             // The password of the default user may be another one, or none.
@@ -91,6 +92,7 @@ pub fn reset_stat(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
         ctx,
         |local: &mut Local<'_>| {
             local.stats.reset();
+            local.profile.reset();
             local.fleet.publish(local.stats);
         },
         |ctx, _| ctx.out().ok(),

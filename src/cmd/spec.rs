@@ -240,9 +240,19 @@ impl Row {
             subcommands,
             locking: Locking::of(self.key_specs, self.flags),
             number: 0,
+            quick_argc: quick_argc(self),
             run,
         }
     }
+}
+
+/// See [`Command::quick_argc`].
+const fn quick_argc(row: &Row) -> usize {
+    const QUICK_ARGC: usize = 8;
+    let constant = matches!(row.doc.complexity.as_bytes(), b"O(1)") && !row.key_specs.is_empty();
+    let one_key = matches!(Locking::of(row.key_specs, row.flags), Locking::One | Locking::None);
+    let quick = constant || row.flags.contains(Flags::FAST);
+    if quick && one_key && !row.flags.contains(Flags::BLOCKING) { QUICK_ARGC } else { 0 }
 }
 
 /// Which shards a command needs as a whole, where several workers share them.
@@ -300,6 +310,8 @@ pub struct Command<R: 'static> {
     pub locking: Locking,
     /// Its place among all commands and subcommands ([`numbered`]).
     number: u16,
+    /// With at most so many arguments it always takes about the same, and little: its time need not be told from that of its neighbours.
+    pub quick_argc: usize,
     pub run: R,
 }
 
@@ -329,6 +341,12 @@ impl<R> Command<R> {
     #[inline(always)]
     pub fn number(&self) -> usize {
         self.number.into()
+    }
+
+    /// The same, as small as it is.
+    #[inline(always)]
+    pub fn short_number(&self) -> u16 {
+        self.number
     }
 
     /// The name as typed: `get` of `config|get`.

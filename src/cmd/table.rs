@@ -4,8 +4,8 @@ use super::bits::{self, field, op};
 use super::ctx::{Exec, Sliced};
 use super::spec::{self, Command};
 use super::{
-    acl, connection, control, dump, expire, hashes, info, keys, lists, many, moves, object, pubsub, server, sets,
-    settings, strings, tracking, transactions, zsets,
+    acl, connection, control, dump, expire, hashes, info, keys, latency, lists, many, moves, object, pubsub, server,
+    sets, settings, slowlog, strings, tracking, transactions, zsets,
 };
 use crate::acl::Channels;
 use crate::db::hold::Mode;
@@ -29,15 +29,15 @@ many!(watch, WATCH, 1, Shared, transactions::watch_start, transactions::watch_ea
 
 static ACL: &[Command<Exec>] = &[
     spec::ACL_CAT.run(Exec::new(acl::cat)),
-    spec::ACL_DELUSER.run(Exec::new(acl::deluser)),
+    spec::ACL_DELUSER.run(Exec::new(acl::deluser).with_secrets(slowlog::rest_secret)),
     spec::ACL_DRYRUN.run(Exec::new(acl::dryrun)),
     spec::ACL_GENPASS.run(Exec::new(acl::genpass)),
-    spec::ACL_GETUSER.run(Exec::new(acl::getuser)),
+    spec::ACL_GETUSER.run(Exec::new(acl::getuser).with_secrets(slowlog::rest_secret)),
     spec::ACL_LIST.run(Exec::new(acl::list)),
     spec::ACL_LOAD.run(Exec::new(acl::load)),
     spec::ACL_LOG.run(Exec::new(acl::log)),
     spec::ACL_SAVE.run(Exec::new(acl::save)),
-    spec::ACL_SETUSER.run(Exec::new(acl::setuser)),
+    spec::ACL_SETUSER.run(Exec::new(acl::setuser).with_secrets(slowlog::rest_secret)),
     spec::ACL_USERS.run(Exec::new(acl::users)),
     spec::ACL_WHOAMI.run(Exec::new(acl::whoami)),
     spec::ACL_HELP.run(Exec::new(server::help)),
@@ -76,10 +76,27 @@ static COMMAND: &[Command<Exec>] = &[
 
 static CONFIG: &[Command<Exec>] = &[
     spec::CONFIG_GET.run(Exec::new(settings::get)),
-    spec::CONFIG_SET.run(Exec::new(settings::set)),
+    spec::CONFIG_SET.run(Exec::new(settings::set).with_secrets(slowlog::setting_secret)),
     spec::CONFIG_RESETSTAT.run(Exec::new(settings::reset_stat)),
     spec::CONFIG_REWRITE.run(Exec::new(settings::rewrite)),
     spec::CONFIG_HELP.run(Exec::new(server::help)),
+];
+
+static SLOWLOG: &[Command<Exec>] = &[
+    spec::SLOWLOG_GET.run(Exec::new(slowlog::get)),
+    spec::SLOWLOG_LEN.run(Exec::new(slowlog::len)),
+    spec::SLOWLOG_RESET.run(Exec::new(slowlog::reset)),
+    spec::SLOWLOG_HELP.run(Exec::new(server::help)),
+];
+
+static LATENCY: &[Command<Exec>] = &[
+    spec::LATENCY_DOCTOR.run(Exec::new(latency::doctor)),
+    spec::LATENCY_GRAPH.run(Exec::new(latency::graph)),
+    spec::LATENCY_HISTOGRAM.run(Exec::new(latency::histogram)),
+    spec::LATENCY_HISTORY.run(Exec::new(latency::history)),
+    spec::LATENCY_LATEST.run(Exec::new(latency::latest)),
+    spec::LATENCY_RESET.run(Exec::new(latency::reset)),
+    spec::LATENCY_HELP.run(Exec::new(server::help)),
 ];
 
 static PUBSUB: &[Command<Exec>] = &[
@@ -107,8 +124,8 @@ static ROWS: &[Command<Exec>] = &[
     spec::PING.run(Exec::new(connection::ping)),
     spec::ECHO.run(Exec::new(connection::echo)),
     spec::QUIT.run(Exec::new(connection::quit)),
-    spec::HELLO.run(Exec::new(connection::hello)),
-    spec::AUTH.run(Exec::new(acl::auth)),
+    spec::HELLO.run(Exec::new(connection::hello).with_secrets(slowlog::login_secret)),
+    spec::AUTH.run(Exec::new(acl::auth).with_secrets(slowlog::all_secret)),
     spec::SELECT.run(Exec::new(connection::select)),
     spec::RESET.run(Exec::new(control::reset)),
     spec::CLIENT.container(Exec::new(server::unknown_subcommand), CLIENT),
@@ -304,6 +321,8 @@ static ROWS: &[Command<Exec>] = &[
     spec::COMMAND.container(Exec::new(server::command), COMMAND),
     spec::CONFIG.container(Exec::new(server::unknown_subcommand), CONFIG),
     spec::ACL.container(Exec::new(server::unknown_subcommand), ACL),
+    spec::SLOWLOG.container(Exec::new(server::unknown_subcommand), SLOWLOG),
+    spec::LATENCY.container(Exec::new(server::unknown_subcommand), LATENCY),
     spec::TIME.run(Exec::new(server::time)),
     spec::DEBUG.run(Exec::new(server::debug)),
     spec::SHUTDOWN.run(Exec::new(server::shutdown)),

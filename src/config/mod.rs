@@ -80,6 +80,15 @@ pub struct Config {
     pub tracking_table_keys_max: u64,
     /// Keyspace notifications.
     pub notify: Classes,
+    /// Microseconds from which on a command is slow, negative: none is.
+    pub slowlog_slower_us: i64,
+    pub slowlog_len_max: u32,
+    /// Milliseconds from which on LATENCY notes what has taken so long, 0 = nothing.
+    pub latency_monitor_ms: u64,
+    /// Whether it is kept how the times of the calls of each command are spread.
+    pub latency_tracking: bool,
+    /// Those that INFO tells.
+    pub latency_percentiles: Vec<f64>,
     /// Microseconds a worker polls before it blocks.
     pub spin_us: u32,
     /// Absolute path of the file this was read from.
@@ -119,6 +128,11 @@ impl Default for Config {
             list_compress_depth: 0,
             tracking_table_keys_max: 0,
             notify: Classes::default(),
+            slowlog_slower_us: 0,
+            slowlog_len_max: 0,
+            latency_monitor_ms: 0,
+            latency_tracking: false,
+            latency_percentiles: Vec::new(),
             spin_us: 0,
             config_file: None,
         };

@@ -2,6 +2,7 @@
 //! Reads of a command only its row. Knows nothing of bytes on the wire or of sockets.
 mod batch;
 mod pipeline;
+mod timed;
 mod transaction;
 
 pub use batch::{Batch, Request, Share};
@@ -16,6 +17,7 @@ use crate::cmd::client::{Clients, gate};
 use crate::cmd::control::Pause;
 use crate::cmd::ctx::{Asks, Budget, Ctx, Exec, Facts, NOBODY, Stats, Task};
 use crate::cmd::fleet::{Fleet, Local};
+use crate::cmd::profile::Profile;
 use crate::cmd::spec::Commands;
 use crate::config::Config;
 use crate::db::{Access, Alone};
@@ -39,6 +41,7 @@ pub struct Engine<A = Alone> {
     pub pubsub: Exchange,
     pub pause: Pause,
     pub acl: Acl,
+    pub profile: Profile,
     pub facts: Facts,
     pub fleet: Fleet,
 }
@@ -66,11 +69,15 @@ impl<A: Access> Engine<A> {
         // Workers that have started before may have been told otherwise.
         let (keys_max, order) = (config.tracking_table_keys_max, Ordering::Relaxed);
         let _ = keyspace.totals().keys_max.compare_exchange(0, keys_max, order, order);
+        let commands = Commands::new(&crate::cmd::table::COMMANDS);
+        let mut profile = Profile::new(&clock, commands.len_all());
+        profile.follow(&config);
         Engine {
+            profile,
             keyspace,
             stats: Stats::default(),
             clients: Clients::default(),
-            commands: Commands::new(&crate::cmd::table::COMMANDS),
+            commands,
             rng,
             asks: Asks::default(),
             blocking: Blocking::default(),
@@ -108,6 +115,7 @@ impl<A: Access> Engine<A> {
             pubsub: &mut self.pubsub,
             pause: &mut self.pause,
             acl: &mut self.acl,
+            profile: &mut self.profile,
             clock: &self.clock,
             fleet: &self.fleet,
         }
@@ -163,6 +171,7 @@ impl<A: Access> Engine<A> {
             pubsub: &mut self.pubsub,
             pause: &mut self.pause,
             acl: &mut self.acl,
+            profile: &mut self.profile,
             facts: &self.facts,
             fleet: &self.fleet,
             commands: &self.commands,

@@ -11,16 +11,19 @@
 
 use super::Engine;
 use super::batch::{Batch, Request, Share, narrow};
+use super::timed::Timed;
 use super::transaction::{Executed, execute};
 use crate::base::out::Out;
 use crate::cmd::acl::allow;
 use crate::cmd::blocking::serve_ready;
 use crate::cmd::client::{Replies, gate};
-use crate::cmd::ctx::{Args, Ctx, Exec, Failure, Outcome, Task};
+use crate::cmd::ctx::{Args, Ctx, Exec, FAILED, Failure, Outcome, Task};
 use crate::cmd::many::{OUT_HIGH_BYTES, SLICED_MIN_ARGS};
+use crate::cmd::profile::Stretch;
+use crate::cmd::slowlog;
 use crate::cmd::spec::{Command, Flags, KeyFlags, Located, Locking};
 use crate::cmd::transactions::Value;
-use crate::db::{Access, Key, Locate};
+use crate::db::{Access, Locate};
 use crate::proto::carry::Carry;
 use crate::proto::errors;
 use crate::table::Site;
@@ -115,6 +118,8 @@ impl<A: Access> Engine<A> {
         self.stats.commands += requests.len() as u64;
         let mut ctx = self.ctx_of(me, database, resp3, out);
         ctx.db.located_at(share.epoch);
+        let mut stretch = Stretch::new(ctx.profile.ticker.now());
+        let quick_mask = ctx.profile.quick_mask;
         let mut begun = 0;
         while begun < requests.len() {
             let dozen = &requests[begun..requests.len().min(begun + AHEAD)];
@@ -140,19 +145,41 @@ impl<A: Access> Engine<A> {
                     match look_twice(&mut ctx, row, argv, reasons) {
                         Verdict::Run => {}
                         Verdict::Refused => continue,
-                        verdict => match instead(&mut ctx, row, argv, verdict, begun + i) {
-                            Some(end) => return end,
-                            None => continue,
-                        },
+                        verdict => {
+                            settle(&mut ctx, &mut stretch, row, argv);
+                            if let Some(end) = instead(&mut ctx, row, argv, verdict, begun + i) {
+                                return end;
+                            }
+                            stretch.since = ctx.profile.ticker.now();
+                            continue;
+                        }
                     }
                 }
                 ctx.hash = request.hash;
                 ctx.site = request.site;
-                let outcome = (row.run.run)(&mut ctx, argv);
-                apply_effects(&mut ctx);
-                if outcome != Outcome::Done {
-                    return broken_off(&mut ctx, row, outcome, begun + i);
+                let alone = argv.len() > row.quick_argc & quick_mask;
+                if alone && !stretch.is_empty() {
+                    settle(&mut ctx, &mut stretch, row, argv);
                 }
+                let outcome = (row.run.run)(&mut ctx, argv);
+                stretch.add(row.short_number());
+                if ctx.changed != 0 {
+                    if ctx.changed & FAILED != 0 {
+                        ctx.profile.failed(row.number());
+                    }
+                    apply_effects(&mut ctx);
+                }
+                if outcome != Outcome::Done {
+                    return broken_off(&mut ctx, row, argv, outcome, begun + i, stretch);
+                }
+                if alone {
+                    settle(&mut ctx, &mut stretch, row, argv);
+                }
+            }
+            if let Some(last) = dozen.last()
+                && !stretch.is_empty()
+            {
+                settle_dozen(&mut ctx, &mut stretch, last, batch);
             }
             begun += dozen.len();
         }
@@ -250,6 +277,12 @@ impl<A: Access> Engine<A> {
                     return End::All;
                 }
             }
+            let mut args = bumpalo::collections::Vec::new_in(arena);
+            carry.args(&mut args);
+            // What the slow log would keep; the request itself goes with the task.
+            let kept = slowlog::kept(row, &args);
+            drop(args);
+            let kept: Vec<&[u8]> = kept.iter().map(Vec::as_slice).collect();
             let request = std::mem::take(carry);
             match (row.run.sliced, row.run.whole) {
                 (Some(sliced), _) => crate::cmd::many::suspend(&mut ctx, request, sliced, row),
@@ -259,7 +292,7 @@ impl<A: Access> Engine<A> {
             return match ctx.task.take() {
                 Some(task) => {
                     ctx.stats.suspended += 1;
-                    End::Suspended(0, task)
+                    End::Suspended(0, Box::new(Timed::new(task, row, &kept, 0)))
                 }
                 None => End::All,
             };
@@ -325,10 +358,20 @@ impl<A: Access> Engine<A> {
                 let reasons = if A::SHARED && ctx.db.is_holding() { gate | HOLDS } else { gate };
                 match if reasons == 0 { Verdict::Run } else { look_twice(&mut ctx, row, args, reasons) } {
                     Verdict::Run => {
+                        let mut stretch = Stretch::new(ctx.profile.ticker.now());
                         let outcome = (row.run.run)(&mut ctx, args);
+                        stretch.add(row.short_number());
+                        if ctx.changed & FAILED != 0 {
+                            ctx.profile.failed(row.number());
+                        }
                         apply_effects(&mut ctx);
                         ctx.client().last_command = &row.name;
-                        if outcome == Outcome::Done { End::All } else { broken_off(&mut ctx, row, outcome, 0) }
+                        if outcome == Outcome::Done {
+                            settle(&mut ctx, &mut stretch, row, args);
+                            End::All
+                        } else {
+                            broken_off(&mut ctx, row, args, outcome, 0, stretch)
+                        }
                     }
                     Verdict::Refused => End::All,
                     Verdict::Queue => {
@@ -352,17 +395,53 @@ impl<A: Access> Engine<A> {
     }
 }
 
-/// Request `i` of a batch did not end in its reply.
+/// The commands since the last look at the clock have run, the last of them with these arguments.
+#[inline(always)]
+fn settle(ctx: &mut Ctx<'_>, stretch: &mut Stretch, row: &'static Command<Exec>, args: Args<'_>) {
+    let any = !stretch.is_empty();
+    let ticks = ctx.profile.settle(stretch);
+    if any && ticks >= ctx.profile.notable_ticks {
+        slowlog::note(ctx, row, || slowlog::kept(row, args), ticks);
+    }
+}
+
+/// The same at the end of a dozen.
+#[inline(always)]
+fn settle_dozen(ctx: &mut Ctx<'_>, stretch: &mut Stretch, last: &Request, batch: &Batch<'_>) {
+    let ticks = ctx.profile.settle(stretch);
+    if ticks >= ctx.profile.notable_ticks
+        && let Some(row) = last.row
+    {
+        let args = &batch.args[last.args as usize..][..last.argc as usize];
+        slowlog::note(ctx, row, || slowlog::kept(row, args), ticks);
+    }
+}
+
+/// Request `i` of a batch, the last of `stretch`, did not end in its reply.
 #[cold]
 #[inline(never)]
-fn broken_off(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, outcome: Outcome, i: usize) -> End {
+fn broken_off(
+    ctx: &mut Ctx<'_>,
+    row: &'static Command<Exec>,
+    args: Args<'_>,
+    outcome: Outcome,
+    i: usize,
+    mut stretch: Stretch,
+) -> End {
     ctx.client().last_command = &row.name;
     match (outcome, ctx.task.take()) {
         (Outcome::Suspended, Some(task)) => {
             ctx.stats.suspended += 1;
-            End::Suspended(i, task)
+            // What came before it is told apart no more; itself it is counted when it is done.
+            let ticks = ctx.profile.ticker.now().saturating_sub(stretch.since);
+            stretch.take_back(row.short_number());
+            ctx.profile.settle(&mut stretch);
+            End::Suspended(i, Box::new(Timed::new(task, row, args, ticks)))
         }
-        _ => End::Close,
+        _ => {
+            settle(ctx, &mut stretch, row, args);
+            End::Close
+        }
     }
 }
 
@@ -370,6 +449,7 @@ fn broken_off(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, outcome: Outcome, 
 /// called: `Session::go_on`, `Engine::step_orphan`).
 #[inline(always)]
 pub fn apply_effects(ctx: &mut Ctx<'_>) {
+    ctx.changed &= !FAILED;
     if ctx.changed != 0 {
         if ctx.blocking.has_ready() {
             serve_ready(ctx);
@@ -389,6 +469,10 @@ fn reject(ctx: &mut Ctx<'_>, row: Option<&'static Command<Exec>>, why: impl Into
     } else {
         ctx.abort_transaction();
         ctx.fail(why);
+    }
+    ctx.changed &= !FAILED;
+    if let Some(row) = row {
+        ctx.profile.rejected(row.number());
     }
 }
 
@@ -410,18 +494,29 @@ fn instead(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, verdi
     match verdict {
         Verdict::Run | Verdict::Refused => None,
         Verdict::Queue => (!ctx.queue(row, args)).then_some(End::Close),
-        Verdict::Execute => match execute(ctx, row) {
+        Verdict::Execute => match timed_execute(ctx, row, args) {
             Executed::Done => None,
             Executed::Wait(waits) => Some(End::Held(i, waits)),
             Executed::Suspended(task) => {
                 ctx.stats.suspended += 1;
-                Some(End::Suspended(i, task))
+                Some(End::Suspended(i, Box::new(Timed::new(task, row, args, 0))))
             }
             Executed::Close => Some(End::Close),
         },
         Verdict::Wait(waits) => Some(End::Held(i, waits)),
         Verdict::Close => Some(End::Close),
     }
+}
+
+/// EXEC: what it runs is counted by itself too.
+fn timed_execute(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>) -> Executed {
+    let mut stretch = Stretch::new(ctx.profile.ticker.now());
+    let executed = execute(ctx, row);
+    if matches!(executed, Executed::Done | Executed::Close) {
+        stretch.add(row.short_number());
+        settle(ctx, &mut stretch, row, args);
+    }
+    executed
 }
 
 #[cold]

@@ -127,6 +127,7 @@ pub const ACL_SAVE: &str =
     "ERR There was an error trying to save the ACLs. Please check the server logs for more information";
 pub const USER_NAME: &str = "ERR Usernames can't contain spaces or null characters";
 pub const DEFAULT_USER: &str = "ERR The 'default' user cannot be removed";
+pub const SLOWLOG_COUNT: &str = "ERR count should be greater than or equal to -1";
 pub const GENPASS_BITS: &str =
     "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096";
 pub const NOAUTH: &str = "NOAUTH Authentication required.";
@@ -320,6 +321,11 @@ pub fn acl_would_deny(what: &str, name: &[u8], kind: &str) -> Vec<u8> {
 
 pub fn acl_command_not_found(name: &[u8]) -> Vec<u8> {
     [b"ERR Command '", head(name, name.len()), b"' not found"].concat()
+}
+
+/// LATENCY GRAPH of what has not happened.
+pub fn latency_no_samples(event: &[u8]) -> Vec<u8> {
+    [b"ERR No samples available for event '", head(event, event.len()), b"'"].concat()
 }
 
 /// CLIENT KILL USER of somebody else.

@@ -39,6 +39,7 @@ mod rdb;
 mod server;
 mod sets;
 mod settings;
+mod slow;
 mod strings;
 mod strings_conditions;
 mod strings_parts;
