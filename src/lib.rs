@@ -1,4 +1,5 @@
 //! Dolmen: an in-memory key-value server that speaks the Redis protocol. `ARCHITECTURE.md` tells how the layers fit.
+pub mod acl;
 pub mod base;
 pub mod cmd;
 pub mod config;

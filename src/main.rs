@@ -1,5 +1,6 @@
 //! The server's program: reads the configuration, opens the listeners, and runs the workers.
 
+use dolmen::acl::Acl;
 use dolmen::base::clock::Clock;
 use dolmen::base::{cpu, heap, log as logging, rng};
 use dolmen::cmd::ctx::Facts;
@@ -56,6 +57,7 @@ fn serve(mut config: Config) -> Result<(), String> {
     for note in config.notes() {
         log::warn!("{note}");
     }
+    let acl = dolmen::cmd::acl::start(&config)?;
     heap::return_large_buffers();
     let workers = config.worker_count();
     let cpus = config.worker_cpus(workers)?;
@@ -95,18 +97,19 @@ fn serve(mut config: Config) -> Result<(), String> {
         let mut worker = Worker::new(backend, config, Clock::system(), rng::entropy(), dolmen_slab::Config::default())
             .map_err(|e| no_address_space(&e))?;
         worker.engine().facts = facts;
+        worker.engine().acl = acl;
         pin(&cpus, 0)?;
         log::info!("Ready to accept connections");
         worker.run().map_err(|e| no_events(&e))?;
     } else {
-        serve_by(backends, &cpus, &config, &facts)?;
+        serve_by(backends, &cpus, &config, &facts, &acl)?;
     }
     log::info!("Dolmen is now ready to exit, bye bye...");
     Ok(())
 }
 
 /// Serves by a worker for each backend, the first one on this thread.
-fn serve_by(mut backends: Vec<Epoll>, cpus: &[usize], config: &Config, facts: &Facts) -> Result<(), String> {
+fn serve_by(mut backends: Vec<Epoll>, cpus: &[usize], config: &Config, facts: &Facts, acl: &Acl) -> Result<(), String> {
     let balance = Balance::new(backends.len());
     for (worker, backend) in backends.iter_mut().enumerate() {
         backend.join(balance.seat(worker));
@@ -119,6 +122,7 @@ fn serve_by(mut backends: Vec<Epoll>, cpus: &[usize], config: &Config, facts: &F
         let mut worker =
             Worker::at(place, backend, config.clone(), Clock::system()).map_err(|e| no_address_space(&e))?;
         worker.engine().facts = facts.clone();
+        worker.engine().acl = acl.clone();
         worker.run().map_err(|e| no_events(&e))
     };
     std::thread::scope(|scope| {

@@ -23,3 +23,4 @@ pub mod quote;
 pub mod rng;
 pub mod score;
 pub mod sync;
+pub mod ticks;

@@ -2,6 +2,7 @@
 
 use super::tracking::{Mode, Tracking};
 use super::transactions::Transaction;
+use crate::acl::User;
 use crate::base::indexed::Indexed;
 use static_assertions::const_assert;
 use std::collections::VecDeque;
@@ -26,6 +27,8 @@ pub mod gate {
     pub const LISTENS: u16 = 32;
     /// What it reads it may cache (CLIENT TRACKING).
     pub const TRACKS: u16 = 64;
+    /// Its user may not do all.
+    pub const RESTRICTED: u16 = 128;
     /// Those that do not keep a command from running in slices.
     pub const HARMLESS: u16 = NO_TOUCH | TRACKS;
 }
@@ -52,6 +55,8 @@ pub struct Labels {
     pub subscriptions: [usize; 3],
     /// Of a client that tracks.
     pub tracking: Tracking,
+    /// Who it is; `None`: the default user.
+    user: Option<Arc<User>>,
     /// Of a client in MULTI, or one that watches keys.
     transaction: Option<Box<Transaction>>,
 }
@@ -255,6 +260,28 @@ impl Client {
         &mut self.labels_mut().transaction
     }
 
+    /// Who it is, if not the default user.
+    #[must_use]
+    pub fn user(&self) -> Option<&Arc<User>> {
+        self.labels.as_ref()?.user.as_ref()
+    }
+
+    /// It is this user from now on; the default one, if it is that.
+    pub fn become_user(&mut self, user: &Arc<User>) {
+        self.set_gate(gate::RESTRICTED, !user.may_do_all());
+        if *user.name != *crate::acl::DEFAULT {
+            self.labels_mut().user = Some(Arc::clone(user));
+        } else if let Some(labels) = &mut self.labels {
+            labels.user = None;
+        }
+    }
+
+    /// The name of its user.
+    #[must_use]
+    pub fn user_name(&self) -> &[u8] {
+        self.user().map_or(crate::acl::DEFAULT, |user| &user.name)
+    }
+
     #[must_use]
     pub fn name(&self) -> &[u8] {
         self.labels.as_ref().map_or(b"", |l| &l.name)
@@ -321,7 +348,7 @@ impl Client {
         let _ = write!(
             line,
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={sub} psub={psub} ssub={ssub} multi={} watch={watches} qbuf={} \
-             qbuf-free=0 argv-mem=0 multi-mem={queue_bytes} rbs=0 rbp=0 obl={} oll=0 omem=0 tot-mem={memory} events={} cmd={} user=default redir={redirect} resp={} \
+             qbuf-free=0 argv-mem=0 multi-mem={queue_bytes} rbs=0 rbp=0 obl={} oll=0 omem=0 tot-mem={memory} events={} cmd={} user={} redir={redirect} resp={} \
              lib-name={} lib-ver={}",
             self.id,
             self.addresses.remote(),
@@ -336,6 +363,7 @@ impl Client {
             self.out_bytes,
             if self.out_bytes > 0 { "rw" } else { "r" },
             self.last_command,
+            text(self.user_name()),
             if self.resp3 { 3 } else { 2 },
             text(&labels.lib_name),
             text(&labels.lib_version),

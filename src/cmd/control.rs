@@ -9,9 +9,11 @@ use super::fleet::{Local, everywhere, everywhere_sliced};
 use super::options::parse_int;
 use super::pubsub::look_at_subscriptions;
 use super::spec::Flags;
+use crate::acl::Users;
 use crate::base::clock::whole_ns;
 use crate::base::int;
 use crate::proto::errors;
+use std::sync::Arc;
 use std::time::Duration;
 
 // ---- CLIENT PAUSE ----
@@ -115,21 +117,22 @@ pub fn unpause(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
 // ---- CLIENT KILL ----
 
 /// Which clients CLIENT KILL ends.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Filter {
     id: Option<u64>,
     addr: Option<Vec<u8>>,
     laddr: Option<Vec<u8>>,
     /// Those of one class.
     class: Option<Class>,
+    user: Option<Vec<u8>>,
     age_min_s: u64,
     /// The caller, if it stays.
     but: Option<u64>,
 }
 
 impl Filter {
-    fn parse(options: Args<'_>, own: u64) -> Result<Filter, Failure> {
-        let mut filter = Filter { id: None, addr: None, laddr: None, class: None, age_min_s: 0, but: Some(own) };
+    fn parse(options: Args<'_>, own: u64, users: &Users) -> Result<Filter, Failure> {
+        let mut filter = Filter { but: Some(own), ..Filter::default() };
         let (pairs, rest) = options.as_chunks::<2>();
         for [name, value] in pairs {
             match &*name.to_ascii_lowercase() {
@@ -140,8 +143,7 @@ impl Filter {
                 b"type" => filter.class = Some(Class::parse(value).ok_or_else(|| errors::unknown_client_type(value))?),
                 b"addr" => filter.addr = Some(value.to_vec()),
                 b"laddr" => filter.laddr = Some(value.to_vec()),
-                // There is one user, and every client is it.
-                b"user" if *value == b"default" => {}
+                b"user" if users.get(value).is_some() => filter.user = Some(value.to_vec()),
                 b"user" => return Err(errors::no_such_user(value).into()),
                 b"maxage" => {
                     let age = int::parse_i64(value).ok_or(errors::MAXAGE_NOT_AN_INTEGER)?;
@@ -164,6 +166,7 @@ impl Filter {
         };
         self.id.is_none_or(|id| client.id == id)
             && self.class.is_none_or(|class| client.class() == class)
+            && self.user.as_ref().is_none_or(|user| client.user_name() == user)
             && self.but != Some(client.id)
             && client.age_s(now_ms) >= self.age_min_s
             && is(&self.addr, Client::remote)
@@ -177,9 +180,9 @@ pub fn kill(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     let old_form = args.len() == 3;
     let filter = if old_form {
         let addr = Some(args[2].to_vec());
-        Filter { id: None, addr, laddr: None, class: None, age_min_s: 0, but: None }
+        Filter { addr, ..Filter::default() }
     } else {
-        match Filter::parse(&args[2..], own) {
+        match Filter::parse(&args[2..], own, ctx.acl.users()) {
             Ok(filter) => filter,
             Err(failure) => return ctx.fail(failure),
         }
@@ -305,7 +308,7 @@ pub fn unblock(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
 
 /// RESET: the connection as it was when it was made.
 pub fn reset(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
-    let locked = !ctx.config.requirepass.is_empty();
+    let user = Arc::clone(ctx.acl.users().default_user());
     ctx.end_transaction();
     if ctx.client().is(mark::LISTENS) {
         let me = ctx.me;
@@ -316,7 +319,8 @@ pub fn reset(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
     super::tracking::stop(ctx.clients.get_mut(me), ctx.db.totals(), ctx.pubsub);
     let client = ctx.client();
     client.reset();
-    client.set_gate(gate::UNAUTHENTICATED, locked);
+    client.become_user(&user);
+    client.set_gate(gate::UNAUTHENTICATED, !user.is_open());
     ctx.reply.set_version(false);
     ctx.reply.simple("RESET");
     Outcome::Done

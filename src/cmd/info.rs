@@ -1,6 +1,8 @@
 //! INFO: what the server tells about itself, in Redis's sections and field names.
 
 use super::ctx::{Args, Ctx, Outcome, Stats};
+use super::fleet::{Local, everywhere};
+use super::profile::Report;
 use super::server::COMPATIBLE_VERSION;
 use crate::base::cpu;
 use std::fmt::Write as _;
@@ -14,6 +16,8 @@ struct Figures {
     data: DataFigures,
     /// Of each database: keys, and those with a deadline.
     databases: Vec<(usize, u64)>,
+    /// What each command has taken; empty if no section asks for it.
+    report: Report,
 }
 
 /// Of all shards together.
@@ -35,7 +39,7 @@ struct DataFigures {
 }
 
 impl Figures {
-    fn of(ctx: &mut Ctx<'_>) -> Figures {
+    fn of(ctx: &mut Ctx<'_>, report: Report) -> Figures {
         let mut data = DataFigures::default();
         let mut databases = vec![(0, 0); ctx.db.databases()];
         ctx.db.each_shard(|shard| {
@@ -59,7 +63,7 @@ impl Figures {
         });
         ctx.stats.clients = ctx.clients.alive() as u64;
         let clients_per_worker = ctx.fleet.each(ctx.stats, |stats| stats.clients.to_string()).join(",");
-        let mut figures = Figures { stats: ctx.fleet.total(ctx.stats), clients_per_worker, data, databases };
+        let mut figures = Figures { stats: ctx.fleet.total(ctx.stats), clients_per_worker, data, databases, report };
         // Otherwise only looked at from time to time; nobody shall see it fall.
         let used = figures.used_bytes();
         figures.stats.used_bytes_peak = figures.stats.used_bytes_peak.max(used);
@@ -72,39 +76,56 @@ impl Figures {
     }
 }
 
-type Section = (&'static str, fn(&Ctx<'_>, &Figures, &mut String));
+/// Name, what writes it, and whether it is told without being asked for.
+type Section = (&'static str, fn(&Ctx<'_>, &Figures, &mut String), bool);
 
-const SECTIONS: [Section; 7] = [
-    ("server", server),
-    ("clients", clients),
-    ("memory", memory),
-    ("stats", stats),
-    ("replication", replication),
-    ("cpu", cpu_times),
-    ("keyspace", keyspace),
+const SECTIONS: [Section; 10] = [
+    ("server", server, true),
+    ("clients", clients, true),
+    ("memory", memory, true),
+    ("stats", stats, true),
+    ("replication", replication, true),
+    ("cpu", cpu_times, true),
+    ("errorstats", error_counts, true),
+    ("commandstats", command_counts, false),
+    ("latencystats", latencies, false),
+    ("keyspace", keyspace, true),
 ];
+
+/// Sections that tell what each worker has counted by command.
+const REPORTED: [&str; 3] = ["errorstats", "commandstats", "latencystats"];
 
 /// `INFO [section ...]`
 pub fn info(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    let figures = Figures::of(ctx);
     let wanted: Vec<Vec<u8>> = args[1..].iter().map(|a| a.to_ascii_lowercase()).collect();
-    let all = wanted.is_empty() || wanted.iter().any(|w| matches!(&**w, b"all" | b"everything" | b"default"));
+    let all = wanted.iter().any(|w| matches!(&**w, b"all" | b"everything"));
+    let default = wanted.is_empty() || wanted.iter().any(|w| w == b"default");
+    let is_told = move |(name, _, usual): &Section| {
+        all || default && *usual || wanted.iter().any(|wanted| wanted == name.as_bytes())
+    };
+    let sections: Vec<Section> = SECTIONS.into_iter().filter(is_told).collect();
+    if !sections.iter().any(|(name, ..)| REPORTED.contains(name)) {
+        write(ctx, &sections, Report::default());
+        return Outcome::Done;
+    }
+    let part = |local: &mut Local<'_>| local.profile.report();
+    everywhere(ctx, part, move |ctx, reports| write(ctx, &sections, Report::sum(reports)))
+}
+
+fn write(ctx: &mut Ctx<'_>, sections: &[Section], report: Report) {
+    let figures = Figures::of(ctx, report);
     let mut text = String::new();
-    for (name, write) in SECTIONS {
-        if !all && !wanted.iter().any(|w| w == name.as_bytes()) {
-            continue;
-        }
+    for (name, write, _) in sections {
         if !text.is_empty() {
             text.push_str("\r\n");
         }
-        let mut title: Vec<u8> = name.into();
+        let mut title: Vec<u8> = (*name).into();
         title[0] = title[0].to_ascii_uppercase();
-        let title = if name == "cpu" { "CPU".into() } else { String::from_utf8_lossy(&title).into_owned() };
+        let title = if *name == "cpu" { "CPU".into() } else { String::from_utf8_lossy(&title).into_owned() };
         let _ = write!(text, "# {title}\r\n");
         write(ctx, &figures, &mut text);
     }
     ctx.reply.verbatim(b"txt", text.as_bytes());
-    Outcome::Done
 }
 
 macro_rules! fields {
@@ -239,6 +260,10 @@ fn stats(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
         "tracking_total_keys": ctx.db.totals().keys.load(Ordering::Relaxed),
         "tracking_total_items": ctx.db.totals().items.load(Ordering::Relaxed),
         "tracking_total_prefixes": ctx.pubsub.prefixes.len(),
+        "acl_access_denied_auth": stats.denials[0],
+        "acl_access_denied_cmd": stats.denials[1],
+        "acl_access_denied_key": stats.denials[2],
+        "acl_access_denied_channel": stats.denials[3],
         "total_error_replies": stats.error_replies,
         "suspended_commands": stats.suspended,
         "keyspace_changes": stats.dirty,
@@ -264,6 +289,43 @@ fn cpu_times(_ctx: &Ctx<'_>, _figures: &Figures, to: &mut String) {
         "used_cpu_sys_main_thread": seconds(own.system),
         "used_cpu_user_main_thread": seconds(own.user),
     );
+}
+
+fn error_counts(_ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
+    for (code, count) in &figures.report.errors {
+        let _ = write!(to, "errorstat_{}:count={count}\r\n", String::from_utf8_lossy(code));
+    }
+}
+
+fn command_counts(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
+    let ns = ctx.profile.ticker.ns_per_tick();
+    for row in ctx.commands.all() {
+        let Some(calls) = figures.report.of(row) else { continue };
+        let micros = calls.micros(ns);
+        #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
+        let each = if calls.calls == 0 { 0.0 } else { micros as f64 / calls.calls as f64 };
+        let _ = write!(
+            to,
+            "cmdstat_{}:calls={},usec={micros},usec_per_call={each:.2},rejected_calls={},failed_calls={}\r\n",
+            row.name, calls.calls, calls.rejected, calls.failed
+        );
+    }
+}
+
+fn latencies(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
+    if !ctx.config.latency_tracking {
+        return;
+    }
+    let ns = ctx.profile.ticker.ns_per_tick();
+    for row in ctx.commands.all() {
+        let Some(spread) = figures.report.of(row).and_then(|calls| calls.spread(ns)) else { continue };
+        let percentile = |percent: &f64| {
+            let ns = spread.percentile_ns(*percent);
+            format!("p{percent}={}.{:03}", ns / 1000, ns % 1000)
+        };
+        let told: Vec<String> = ctx.config.latency_percentiles.iter().map(percentile).collect();
+        let _ = write!(to, "latency_percentiles_usec_{}:{}\r\n", row.name, told.join(","));
+    }
 }
 
 fn keyspace(_ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {

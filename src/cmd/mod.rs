@@ -1,5 +1,6 @@
 //! Commands: what each takes, does and answers, a file a family. Knows nothing of layouts, connections or the wire; what a command has
 //! changed it reports, and the pipeline acts on it.
+pub mod acl;
 pub mod bits;
 pub mod blocking;
 pub mod client;
@@ -7,12 +8,14 @@ pub mod connection;
 pub mod control;
 pub mod ctx;
 pub mod dump;
+pub mod elsewhere;
 pub mod expire;
 pub mod fleet;
 pub mod hashes;
 pub mod info;
 pub mod introspect;
 pub mod keys;
+pub mod latency;
 pub mod lists;
 pub mod many;
 pub mod memory;
@@ -22,11 +25,13 @@ pub mod object;
 pub mod options;
 pub mod parts;
 pub mod pieces;
+pub mod profile;
 pub mod pubsub;
 pub mod room;
 pub mod server;
 pub mod sets;
 pub mod settings;
+pub mod slowlog;
 pub mod sort;
 pub mod spec;
 pub mod stream;

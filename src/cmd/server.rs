@@ -117,7 +117,7 @@ pub fn debug(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
                 })
             });
             ctx.asks.sleep = Some(ctx.asks.sleep.unwrap_or_default() + time);
-            ctx.suspend(Box::new(Awake));
+            ctx.suspend(Box::new(Awake { since: ctx.profile.ticker.now(), ticks: 0 }));
             Outcome::Suspended
         }
         (b"help", 2) => {
@@ -139,19 +139,28 @@ pub fn debug(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
 }
 
 /// The reply to DEBUG SLEEP, which comes when the server wakes.
-struct Awake;
+struct Awake {
+    since: u64,
+    /// That the server slept.
+    ticks: u64,
+}
 
 impl super::ctx::Task for Awake {
     fn step(&mut self, ctx: &mut Ctx<'_>, _budget: &mut super::ctx::Budget) -> bool {
         if ctx.asks.sleep.is_some() {
             return false;
         }
+        self.ticks = ctx.profile.ticker.now().saturating_sub(self.since);
         ctx.out().ok();
         true
     }
 
     fn bytes(&self) -> usize {
         0
+    }
+
+    fn ticks_besides(&self) -> u64 {
+        self.ticks
     }
 
     fn has_taken_effect(&self) -> bool {

@@ -4,10 +4,12 @@ use super::bits::{self, field, op};
 use super::ctx::{Exec, Sliced};
 use super::spec::{self, Command};
 use super::{
-    connection, control, dump, expire, hashes, info, keys, lists, many, memory, moves, object, pubsub, server, sets,
-    settings, sort, strings, tracking, transactions, zsets,
+    acl, connection, control, dump, expire, hashes, info, keys, latency, lists, many, memory, moves, object, pubsub,
+    server, sets, settings, slowlog, sort, strings, tracking, transactions, zsets,
 };
+use crate::acl::Channels;
 use crate::db::hold::Mode;
+use std::sync::LazyLock;
 
 macro_rules! many {
     ($run:ident, $steps:ident, $step:expr, $mode:ident, $start:path, $each:path, $finish:path) => {
@@ -24,6 +26,22 @@ many!(del, DEL, 1, Exclusive, keys::none_start, keys::del_each, keys::count_fini
 many!(touch, TOUCH, 1, Shared, keys::none_start, keys::touch_each, keys::count_finish);
 many!(exists, EXISTS, 1, Shared, keys::none_start, keys::exists_each, keys::count_finish);
 many!(watch, WATCH, 1, Shared, transactions::watch_start, transactions::watch_each, transactions::watch_finish);
+
+static ACL: &[Command<Exec>] = &[
+    spec::ACL_CAT.run(Exec::new(acl::cat)),
+    spec::ACL_DELUSER.run(Exec::new(acl::deluser).with_secrets(slowlog::rest_secret)),
+    spec::ACL_DRYRUN.run(Exec::new(acl::dryrun)),
+    spec::ACL_GENPASS.run(Exec::new(acl::genpass)),
+    spec::ACL_GETUSER.run(Exec::new(acl::getuser).with_secrets(slowlog::rest_secret)),
+    spec::ACL_LIST.run(Exec::new(acl::list)),
+    spec::ACL_LOAD.run(Exec::new(acl::load)),
+    spec::ACL_LOG.run(Exec::new(acl::log)),
+    spec::ACL_SAVE.run(Exec::new(acl::save)),
+    spec::ACL_SETUSER.run(Exec::new(acl::setuser).with_secrets(slowlog::rest_secret)),
+    spec::ACL_USERS.run(Exec::new(acl::users)),
+    spec::ACL_WHOAMI.run(Exec::new(acl::whoami)),
+    spec::ACL_HELP.run(Exec::new(server::help)),
+];
 
 static CLIENT: &[Command<Exec>] = &[
     spec::CLIENT_ID.run(Exec::new(connection::client_id)),
@@ -61,10 +79,27 @@ static MEMORY: &[Command<Exec>] =
 
 static CONFIG: &[Command<Exec>] = &[
     spec::CONFIG_GET.run(Exec::new(settings::get)),
-    spec::CONFIG_SET.run(Exec::new(settings::set)),
+    spec::CONFIG_SET.run(Exec::new(settings::set).with_secrets(slowlog::setting_secret)),
     spec::CONFIG_RESETSTAT.run(Exec::new(settings::reset_stat)),
     spec::CONFIG_REWRITE.run(Exec::new(settings::rewrite)),
     spec::CONFIG_HELP.run(Exec::new(server::help)),
+];
+
+static SLOWLOG: &[Command<Exec>] = &[
+    spec::SLOWLOG_GET.run(Exec::new(slowlog::get)),
+    spec::SLOWLOG_LEN.run(Exec::new(slowlog::len)),
+    spec::SLOWLOG_RESET.run(Exec::new(slowlog::reset)),
+    spec::SLOWLOG_HELP.run(Exec::new(server::help)),
+];
+
+static LATENCY: &[Command<Exec>] = &[
+    spec::LATENCY_DOCTOR.run(Exec::new(latency::doctor)),
+    spec::LATENCY_GRAPH.run(Exec::new(latency::graph)),
+    spec::LATENCY_HISTOGRAM.run(Exec::new(latency::histogram)),
+    spec::LATENCY_HISTORY.run(Exec::new(latency::history)),
+    spec::LATENCY_LATEST.run(Exec::new(latency::latest)),
+    spec::LATENCY_RESET.run(Exec::new(latency::reset)),
+    spec::LATENCY_HELP.run(Exec::new(server::help)),
 ];
 
 static PUBSUB: &[Command<Exec>] = &[
@@ -84,14 +119,16 @@ static OBJECT: &[Command<Exec>] = &[
     spec::OBJECT_HELP.run(Exec::new(server::help)),
 ];
 
-/// All commands.
-pub static COMMANDS: &[Command<Exec>] = &[
+/// All commands, with their numbers.
+pub static COMMANDS: LazyLock<&'static [Command<Exec>]> = LazyLock::new(|| spec::numbered(ROWS));
+
+static ROWS: &[Command<Exec>] = &[
     // The connection
     spec::PING.run(Exec::new(connection::ping)),
     spec::ECHO.run(Exec::new(connection::echo)),
     spec::QUIT.run(Exec::new(connection::quit)),
-    spec::HELLO.run(Exec::new(connection::hello)),
-    spec::AUTH.run(Exec::new(connection::auth)),
+    spec::HELLO.run(Exec::new(connection::hello).with_secrets(slowlog::login_secret)),
+    spec::AUTH.run(Exec::new(acl::auth).with_secrets(slowlog::all_secret)),
     spec::SELECT.run(Exec::new(connection::select)),
     spec::RESET.run(Exec::new(control::reset)),
     spec::CLIENT.container(Exec::new(server::unknown_subcommand), CLIENT),
@@ -275,19 +312,22 @@ pub static COMMANDS: &[Command<Exec>] = &[
     spec::WATCH.run(Exec::sliced(watch, &WATCH)),
     spec::UNWATCH.run(Exec::new(transactions::unwatch)),
     // Messages
-    spec::SUBSCRIBE.run(Exec::new(pubsub::subscribe)),
+    spec::SUBSCRIBE.run(Exec::on(pubsub::subscribe, Channels::All)),
     spec::UNSUBSCRIBE.run(Exec::new(pubsub::unsubscribe)),
-    spec::PSUBSCRIBE.run(Exec::new(pubsub::psubscribe)),
+    spec::PSUBSCRIBE.run(Exec::on(pubsub::psubscribe, Channels::Patterns)),
     spec::PUNSUBSCRIBE.run(Exec::new(pubsub::punsubscribe)),
-    spec::SSUBSCRIBE.run(Exec::new(pubsub::ssubscribe)),
+    spec::SSUBSCRIBE.run(Exec::on(pubsub::ssubscribe, Channels::All)),
     spec::SUNSUBSCRIBE.run(Exec::new(pubsub::sunsubscribe)),
-    spec::PUBLISH.run(Exec::new(pubsub::publish)),
-    spec::SPUBLISH.run(Exec::new(pubsub::spublish)),
+    spec::PUBLISH.run(Exec::on(pubsub::publish, Channels::One)),
+    spec::SPUBLISH.run(Exec::on(pubsub::spublish, Channels::One)),
     spec::PUBSUB.container(Exec::new(server::unknown_subcommand), PUBSUB),
     // The server
     spec::INFO.run(Exec::new(info::info)),
     spec::COMMAND.container(Exec::new(server::command), COMMAND),
     spec::CONFIG.container(Exec::new(server::unknown_subcommand), CONFIG),
+    spec::ACL.container(Exec::new(server::unknown_subcommand), ACL),
+    spec::SLOWLOG.container(Exec::new(server::unknown_subcommand), SLOWLOG),
+    spec::LATENCY.container(Exec::new(server::unknown_subcommand), LATENCY),
     spec::TIME.run(Exec::new(server::time)),
     spec::DEBUG.run(Exec::new(server::debug)),
     spec::MEMORY.container(Exec::new(server::unknown_subcommand), MEMORY),

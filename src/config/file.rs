@@ -91,6 +91,11 @@ pub(super) fn apply(config: &mut Config, name: &[u8], values: &[Vec<u8>]) -> Res
     if name.eq_ignore_ascii_case(b"include") {
         return Err(DirectiveError::Include);
     }
+    if name.eq_ignore_ascii_case(b"user") {
+        // Not a setting: each adds one.
+        config.users.push(values.to_vec());
+        return Ok(());
+    }
     let Some(directive) = table::find(name) else {
         let closest = table::closest(name);
         return Err(DirectiveError::Unknown { name: String::from_utf8_lossy(name).into_owned(), closest });

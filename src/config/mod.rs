@@ -17,7 +17,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 pub use cli::{Start, StartError, parse_command_line};
-pub use rewrite::rewrite;
+pub use rewrite::{replace_file, rewrite};
 pub use table::{DIRECTIVES, Directive, Group, Mutability, find};
 pub use value::ValueError;
 
@@ -49,6 +49,14 @@ pub struct Config {
     pub databases: u32,
     /// Empty = no password.
     pub requirepass: Vec<u8>,
+    /// Users, each as the words behind `user`.
+    pub users: Vec<Vec<Vec<u8>>>,
+    /// The file of the users, if they have one.
+    pub aclfile: Option<PathBuf>,
+    /// Whether a new user may listen to any channel.
+    pub acl_pubsub_default: bool,
+    /// Most entries of ACL LOG.
+    pub acl_log_len_max: u32,
     pub proto_max_bulk_bytes: u64,
     pub client_query_buffer_bytes_max: u64,
     pub client_output_buffer_limits: OutputLimits,
@@ -83,6 +91,15 @@ pub struct Config {
     /// Redis's, kept for CONFIG GET only: a sample is what lies in a bucket of the table, and slices of work are of fixed length.
     pub maxmemory_samples: u32,
     pub maxmemory_eviction_tenacity: u32,
+    /// Microseconds from which on a command is slow, negative: none is.
+    pub slowlog_slower_us: i64,
+    pub slowlog_len_max: u32,
+    /// Milliseconds from which on LATENCY notes what has taken so long, 0 = nothing.
+    pub latency_monitor_ms: u64,
+    /// Whether it is kept how the times of the calls of each command are spread.
+    pub latency_tracking: bool,
+    /// Those that INFO tells.
+    pub latency_percentiles: Vec<f64>,
     /// Microseconds a worker polls before it blocks.
     pub spin_us: u32,
     /// Absolute path of the file this was read from.
@@ -103,6 +120,10 @@ impl Default for Config {
             maxclients: 0,
             databases: 0,
             requirepass: Vec::new(),
+            users: Vec::new(),
+            aclfile: None,
+            acl_pubsub_default: false,
+            acl_log_len_max: 0,
             proto_max_bulk_bytes: 0,
             client_query_buffer_bytes_max: 0,
             client_output_buffer_limits: OutputLimits::default(),
@@ -123,6 +144,11 @@ impl Default for Config {
             eviction: Settings::default(),
             maxmemory_samples: 0,
             maxmemory_eviction_tenacity: 0,
+            slowlog_slower_us: 0,
+            slowlog_len_max: 0,
+            latency_monitor_ms: 0,
+            latency_tracking: false,
+            latency_percentiles: Vec::new(),
             spin_us: 0,
             config_file: None,
         };

@@ -28,9 +28,23 @@ pub fn rewrite(config: &Config) -> io::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => (Vec::new(), None),
         Err(error) => return Err(error),
     };
-    let new = rewritten(config, &old);
-    let draft = draft_path(&path);
-    let written = write_draft(&draft, &new, mode).and_then(|()| fs::rename(&draft, &path));
+    replace(&path, &rewritten(config, &old), mode)
+}
+
+/// Puts a file of this text in the place of another one, in one step.
+///
+/// # Errors
+/// If it cannot be written; then the other one is still there.
+pub fn replace_file(path: &Path, text: &[u8]) -> io::Result<()> {
+    let path = std::path::absolute(path)?;
+    let path = path.canonicalize().unwrap_or(path);
+    let mode = fs::metadata(&path).ok().map(|metadata| metadata.permissions());
+    replace(&path, text, mode)
+}
+
+fn replace(path: &Path, text: &[u8], mode: Option<fs::Permissions>) -> io::Result<()> {
+    let draft = draft_path(path);
+    let written = write_draft(&draft, text, mode).and_then(|()| fs::rename(&draft, path));
     if written.is_err() {
         let _ = fs::remove_file(&draft);
     }
@@ -63,6 +77,7 @@ fn rewritten(config: &Config, old: &[u8]) -> Vec<u8> {
         b"" => Vec::new(),
         old => old.strip_suffix(b"\n").unwrap_or(old).split(|&b| b == b'\n').map(|line| (line, named(line))).collect(),
     };
+    let mut users = config.users.iter();
     for (line, directive) in &lines {
         if directive.is_some() {
             // A line that does not apply any more (a directory that is relative to another one) differs, and is replaced.
@@ -77,6 +92,11 @@ fn rewritten(config: &Config, old: &[u8]) -> Vec<u8> {
     };
     let mut done: Vec<&str> = Vec::new();
     for (line, directive) in &lines {
+        if is_user(line) {
+            // Those that there are take the places of those that there were.
+            users.next().into_iter().for_each(|words| line_out(&user_line(words)));
+            continue;
+        }
         match directive.filter(|directive| changed(directive)) {
             None => line_out(line),
             Some(directive) if done.contains(&directive.name) => {}
@@ -89,11 +109,28 @@ fn rewritten(config: &Config, old: &[u8]) -> Vec<u8> {
     let is_there =
         |directive: &Directive| lines.iter().any(|(_, there)| there.is_some_and(|d| d.name == directive.name));
     let more: Vec<_> = DIRECTIVES.iter().filter(|directive| changed(directive) && !is_there(directive)).collect();
-    if !more.is_empty() && !lines.iter().any(|(line, _)| *line == SIGNATURE) {
+    if (!more.is_empty() || users.len() > 0) && !lines.iter().any(|(line, _)| *line == SIGNATURE) {
         line_out(SIGNATURE);
     }
     more.iter().for_each(|directive| line_out(&directive.line(config)));
+    users.for_each(|words| line_out(&user_line(words)));
     new
+}
+
+fn is_user(line: &[u8]) -> bool {
+    let word = line.split(u8::is_ascii_whitespace).find(|word| !word.is_empty());
+    word.is_some_and(|word| word.eq_ignore_ascii_case(b"user"))
+}
+
+/// A user as it stands in a file.
+fn user_line(words: &[Vec<u8>]) -> Vec<u8> {
+    let is_plain = |word: &[u8]| !word.is_empty() && word.iter().all(|b| b.is_ascii_graphic() && !b"\"'\\".contains(b));
+    let mut line = b"user".to_vec();
+    for word in words {
+        line.push(b' ');
+        line.extend(if is_plain(word) { word.clone() } else { words::quote(word).into_bytes() });
+    }
+    line
 }
 
 /// The directive of a line.

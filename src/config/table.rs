@@ -236,6 +236,49 @@ pub static DIRECTIVES: &[Directive] = &[
         },
     },
     Directive {
+        name: "aclfile",
+        aliases: &[],
+        group: Group::Clients,
+        default: "",
+        mutability: Mutability::Immutable,
+        summary: "File with the users, a line each (ACL LOAD, ACL SAVE)",
+        kind: Kind::Text {
+            what: "<path>",
+            get: |c| path_text(c.aclfile.as_deref()),
+            set: |c, v| {
+                c.aclfile = optional_path(v)?;
+                Ok(())
+            },
+        },
+    },
+    Directive {
+        name: "acl-pubsub-default",
+        aliases: &[],
+        group: Group::Clients,
+        default: "resetchannels",
+        mutability: Mutability::Mutable,
+        summary: "Channels that a new user may use: allchannels, or none",
+        kind: Kind::Enum {
+            names: &["allchannels", "resetchannels"],
+            get: |c| usize::from(!c.acl_pubsub_default),
+            set: |c, position| c.acl_pubsub_default = position == 0,
+        },
+    },
+    Directive {
+        name: "acllog-max-len",
+        aliases: &[],
+        group: Group::Clients,
+        default: "128",
+        mutability: Mutability::Mutable,
+        summary: "Most entries of ACL LOG",
+        kind: Kind::Integer {
+            min: 0,
+            max: INT_MAX,
+            get: |c| c.acl_log_len_max.into(),
+            set: |c, v| c.acl_log_len_max = narrow(v),
+        },
+    },
+    Directive {
         name: "maxclients",
         aliases: &[],
         group: Group::Clients,
@@ -413,6 +456,79 @@ pub static DIRECTIVES: &[Directive] = &[
             set: |c, v| {
                 let refused = || ValueError::Refused("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into());
                 c.notify = Classes::parse(v).ok_or_else(refused)?;
+                Ok(())
+            },
+        },
+    },
+    Directive {
+        name: "slowlog-log-slower-than",
+        aliases: &[],
+        group: Group::General,
+        default: "10000",
+        mutability: Mutability::Mutable,
+        summary: "Microseconds from which on a command is in SLOWLOG, -1 = none",
+        kind: Kind::Integer {
+            min: -1,
+            max: i64::MAX,
+            get: |c| c.slowlog_slower_us,
+            set: |c, v| c.slowlog_slower_us = v,
+        },
+    },
+    Directive {
+        name: "slowlog-max-len",
+        aliases: &[],
+        group: Group::General,
+        default: "128",
+        mutability: Mutability::Mutable,
+        summary: "Most entries of SLOWLOG",
+        kind: Kind::Integer {
+            min: 0,
+            max: u32::MAX as i64,
+            get: |c| c.slowlog_len_max.into(),
+            set: |c, v| c.slowlog_len_max = narrow(v),
+        },
+    },
+    Directive {
+        name: "latency-monitor-threshold",
+        aliases: &[],
+        group: Group::General,
+        default: "0",
+        mutability: Mutability::Mutable,
+        summary: "Milliseconds from which on LATENCY notes what took so long, 0 = nothing",
+        kind: Kind::Integer {
+            min: 0,
+            max: i64::MAX,
+            get: |c| c.latency_monitor_ms.cast_signed(),
+            set: |c, v| c.latency_monitor_ms = narrow(v),
+        },
+    },
+    Directive {
+        name: "latency-tracking",
+        aliases: &[],
+        group: Group::General,
+        default: "yes",
+        mutability: Mutability::Mutable,
+        summary: "Keep how long the calls of each command take",
+        kind: Kind::Bool {
+            get: |c| c.latency_tracking,
+            set: |c, on| {
+                c.latency_tracking = on;
+                Ok(())
+            },
+        },
+    },
+    Directive {
+        name: "latency-tracking-info-percentiles",
+        aliases: &[],
+        group: Group::General,
+        default: "50 99 99.9",
+        mutability: Mutability::Mutable,
+        summary: "Percentiles of these times that INFO latencystats tells",
+        kind: Kind::List {
+            what: "<percentile>...",
+            get: |c| c.latency_percentiles.iter().map(f64::to_string).collect::<Vec<_>>().join(" ").into_bytes(),
+            set: |c, words| {
+                c.latency_percentiles = percentiles(words)?;
                 Ok(())
             },
         },
@@ -909,6 +1025,17 @@ fn set_dir(config: &mut Config, word: &[u8]) -> Result<(), ValueError> {
     access(&path, AccessFlags::X_OK).map_err(ValueError::Os)?;
     config.dir = path;
     Ok(())
+}
+
+/// Percentages of calls.
+fn percentiles(words: &[&[u8]]) -> Result<Vec<f64>, ValueError> {
+    let percentile = |word: &&[u8]| {
+        let number = std::str::from_utf8(word).ok().and_then(|text| text.parse::<f64>().ok());
+        number.filter(|number| (0.0..=100.0).contains(number)).ok_or_else(|| {
+            ValueError::Refused("latency-tracking-info-percentiles should contain a float between 0.0 and 100.0".into())
+        })
+    };
+    words.iter().filter(|word| !word.is_empty()).map(percentile).collect()
 }
 
 fn output_limits_text(limits: &OutputLimits) -> Vec<u8> {

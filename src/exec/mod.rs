@@ -1,10 +1,14 @@
 //! Runs requests: batches with their memory fetched ahead, the checks before a command, the effects after it, suspended commands.
 //! Reads of a command only its row. Knows nothing of bytes on the wire or of sockets.
+mod batch;
 mod pipeline;
+mod timed;
 mod transaction;
 
-pub use pipeline::{Batch, End, Request, Share, Waits, apply_effects};
+pub use batch::{Batch, Request, Share};
+pub use pipeline::{End, Waits, apply_effects};
 
+use crate::acl::Acl;
 use crate::base::clock::Clock;
 use crate::base::out::Out;
 use crate::base::rng::Rng;
@@ -13,6 +17,7 @@ use crate::cmd::client::{Clients, gate};
 use crate::cmd::control::Pause;
 use crate::cmd::ctx::{Asks, Budget, Ctx, Exec, Facts, NOBODY, Stats, Task};
 use crate::cmd::fleet::{Fleet, Local};
+use crate::cmd::profile::Profile;
 use crate::cmd::room::{Made, Room};
 use crate::cmd::spec::Commands;
 use crate::config::Config;
@@ -40,6 +45,8 @@ pub struct Engine<A = Alone> {
     pub room: Room,
     /// Memory of the data's structure that lies outside of the slabs, as last looked at.
     heap_bytes: u64,
+    pub acl: Acl,
+    pub profile: Profile,
     pub facts: Facts,
     pub fleet: Fleet,
 }
@@ -68,12 +75,15 @@ impl<A: Access> Engine<A> {
         // Workers that have started before may have been told otherwise.
         let (keys_max, order) = (config.tracking_table_keys_max, Ordering::Relaxed);
         let _ = keyspace.totals().keys_max.compare_exchange(0, keys_max, order, order);
+        let commands = Commands::new(&crate::cmd::table::COMMANDS);
+        let mut profile = Profile::new(&clock, commands.len_all());
+        profile.follow(&config);
         Engine {
+            profile,
             keyspace,
-            config,
             stats: Stats::default(),
             clients: Clients::default(),
-            commands: Commands::new(crate::cmd::table::COMMANDS),
+            commands,
             rng,
             asks: Asks::default(),
             blocking: Blocking::default(),
@@ -81,8 +91,10 @@ impl<A: Access> Engine<A> {
             pause: Pause::default(),
             room: Room::default(),
             heap_bytes: 0,
+            acl: crate::cmd::acl::with_password(&config.requirepass),
             facts: Facts { start_unix_ms: clock.unix_ms(), ..Facts::default() },
             fleet: Fleet::alone(),
+            config,
             clock,
         }
     }
@@ -137,6 +149,8 @@ impl<A: Access> Engine<A> {
             blocking: &mut self.blocking,
             pubsub: &mut self.pubsub,
             pause: &mut self.pause,
+            acl: &mut self.acl,
+            profile: &mut self.profile,
             clock: &self.clock,
             fleet: &self.fleet,
         }
@@ -192,6 +206,8 @@ impl<A: Access> Engine<A> {
             pubsub: &mut self.pubsub,
             pause: &mut self.pause,
             room: &mut self.room,
+            acl: &mut self.acl,
+            profile: &mut self.profile,
             facts: &self.facts,
             fleet: &self.fleet,
             commands: &self.commands,

@@ -10,8 +10,11 @@
 
 use super::pipeline::{Waits, apply_effects, keys_of, must_wait};
 use crate::base::out::Out;
-use crate::cmd::client::Replies;
-use crate::cmd::ctx::{Args, Budget, Ctx, Exec, Outcome, Task};
+use crate::cmd::acl::allow;
+use crate::cmd::client::{Replies, gate};
+use crate::cmd::ctx::{Args, Budget, Ctx, Exec, FAILED, Outcome, Task};
+use crate::cmd::profile::Stretch;
+use crate::cmd::slowlog;
 use crate::cmd::spec::{Categories, Command, Flags, Locking};
 use crate::cmd::transactions::{List, Queue};
 use crate::db::{Db, Key};
@@ -145,7 +148,17 @@ fn run(ctx: &mut Ctx<'_>, mut queue: Queue) -> (Vec<Piece>, bool) {
         begin(ctx, row, args);
         ctx.track(row, keys_of(row, args));
         ctx.blob = value.as_ref().map(|value| value.blob);
-        match (row.run.run)(ctx, args) {
+        let mut stretch = Stretch::new(ctx.profile.ticker.now());
+        let outcome = if ctx.client().gate & gate::RESTRICTED == 0 {
+            (row.run.run)(ctx, args)
+        } else {
+            // It was allowed when it was queued.
+            match allow(ctx, row, args) {
+                Ok(()) => (row.run.run)(ctx, args),
+                Err(refusal) => ctx.fail(refusal.text_in_exec()),
+            }
+        };
+        match outcome {
             Outcome::Done => {}
             Outcome::Close => close = true,
             Outcome::Suspended => {
@@ -156,6 +169,15 @@ fn run(ctx: &mut Ctx<'_>, mut queue: Queue) -> (Vec<Piece>, bool) {
                     pieces.push(Piece::Later(task));
                 }
             }
+        }
+        stretch.add(row.short_number());
+        if ctx.changed & FAILED != 0 {
+            ctx.profile.failed(row.number());
+            ctx.changed &= !FAILED;
+        }
+        let ticks = ctx.profile.settle(&mut stretch);
+        if ticks >= ctx.profile.notable_ticks {
+            slowlog::note(ctx, row, || slowlog::kept(row, args), ticks);
         }
         if let (Some(unused), Some(value)) = (ctx.blob.take(), value) {
             ctx.db.blob_drop(Key { bytes: b"", hash: value.hash, site: Site::NONE }, unused);
@@ -196,7 +218,7 @@ fn is_heard(ctx: &mut Ctx<'_>) -> bool {
 /// What a command has changed of its client (SELECT, CLIENT NO-TOUCH) holds for the next one.
 fn follow(ctx: &mut Ctx<'_>) {
     let client = ctx.client();
-    let (database, untouching) = (client.database as usize, client.gate & crate::cmd::client::gate::NO_TOUCH != 0);
+    let (database, untouching) = (client.database as usize, client.gate & gate::NO_TOUCH != 0);
     ctx.db.switch_database(database);
     ctx.db.set_untouching(untouching);
 }

@@ -120,6 +120,19 @@ pub const FIELD_TIME_MISSING: &str = "ERR missing expire time";
 pub const FIELD_TIMES: &str = "ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified";
 pub const FNX_AND_FXX: &str = "ERR Only one of FXX or FNX arguments can be specified";
 pub const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+/// What a user may not do.
+pub const NOPERM_KEY: &str = "NOPERM this user has no permissions to access one of the keys used as arguments";
+pub const NOPERM_CHANNEL: &str = "NOPERM this user has no permissions to access one of the channels used as arguments";
+pub const NO_ACL_FILE: &str = "ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL \
+     SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order to store users in the \
+     Redis configuration.";
+pub const ACL_SAVE: &str =
+    "ERR There was an error trying to save the ACLs. Please check the server logs for more information";
+pub const USER_NAME: &str = "ERR Usernames can't contain spaces or null characters";
+pub const DEFAULT_USER: &str = "ERR The 'default' user cannot be removed";
+pub const SLOWLOG_COUNT: &str = "ERR count should be greater than or equal to -1";
+pub const GENPASS_BITS: &str =
+    "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096";
 pub const NOAUTH: &str = "NOAUTH Authentication required.";
 /// HELLO without AUTH on a connection that needs one.
 pub const NOAUTH_HELLO: &str = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> \
@@ -270,6 +283,52 @@ pub fn max_clients_refused(room: u32) -> Vec<u8> {
 /// CONFIG REWRITE.
 pub fn rewrite_failed(error: &std::io::Error) -> Vec<u8> {
     format!("ERR Rewriting config file: {error}").into_bytes()
+}
+
+/// A command that a user may not run.
+pub fn noperm_command(command: &str) -> String {
+    format!("NOPERM this user has no permissions to run the '{command}' command")
+}
+
+/// The same, found by EXEC.
+pub fn noperm_in_exec(reason: &str) -> String {
+    format!(
+        "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no longer \
+         allowed for the following reason: {reason}"
+    )
+}
+
+/// ACL SETUSER with `rule`, and why it is none.
+pub fn acl_rule(rule: &[u8], why: &str) -> Vec<u8> {
+    [b"ERR Error in ACL SETUSER modifier '", rule, b"': ", why.as_bytes()].concat()
+}
+
+pub fn acl_parenthesis(word: &[u8]) -> Vec<u8> {
+    [b"ERR Unmatched parenthesis in acl selector starting at '", word, b"'."].concat()
+}
+
+pub fn acl_category(name: &[u8]) -> Vec<u8> {
+    [b"ERR Unknown category '", head(name, PREVIEW_BYTES), b"'"].concat()
+}
+
+/// ACL DRYRUN.
+pub fn acl_user_not_found(name: &[u8]) -> Vec<u8> {
+    [b"ERR User '", head(name, name.len()), b"' not found"].concat()
+}
+
+/// What ACL DRYRUN answers (it is no error): to `what` (run, access) the thing of this name and kind.
+pub fn acl_would_deny(what: &str, name: &[u8], kind: &str) -> Vec<u8> {
+    let before = format!("This user has no permissions to {what} the '");
+    [before.as_bytes(), head(name, name.len()), b"' ", kind.as_bytes()].concat()
+}
+
+pub fn acl_command_not_found(name: &[u8]) -> Vec<u8> {
+    [b"ERR Command '", head(name, name.len()), b"' not found"].concat()
+}
+
+/// LATENCY GRAPH of what has not happened.
+pub fn latency_no_samples(event: &[u8]) -> Vec<u8> {
+    [b"ERR No samples available for event '", head(event, event.len()), b"'"].concat()
 }
 
 /// CLIENT KILL USER of somebody else.

@@ -2,6 +2,7 @@
 
 use super::Worker;
 use super::state::State;
+use crate::acl::Acl;
 use crate::base::clock::Clock;
 use crate::base::rng::Rng;
 use crate::base::sync::mailbox::Receiver;
@@ -26,6 +27,7 @@ pub struct Place {
     last_client_id: Arc<AtomicU64>,
     registry: Arc<Registry>,
     prefixes: Arc<Prefixes>,
+    acl: Acl,
     seed: u64,
 }
 
@@ -47,6 +49,7 @@ pub fn places(
     keyspace.on_release(move || all.iter().for_each(Doorbell::ring));
     let last_client_id = Arc::<AtomicU64>::default();
     let (registry, prefixes) = (Arc::<Registry>::default(), Arc::<Prefixes>::default());
+    let acl = crate::cmd::acl::with_password(&config.requirepass);
     let rings = bells.iter().cloned().map(|bell| move || bell.ring()).collect();
     let place = |(fleet, mail)| Place {
         keyspace: Arc::clone(&keyspace),
@@ -56,6 +59,7 @@ pub fn places(
         last_client_id: Arc::clone(&last_client_id),
         registry: Arc::clone(&registry),
         prefixes: Arc::clone(&prefixes),
+        acl: acl.clone(),
         seed: rng.next_u64(),
     };
     Ok(Fleet::crew(rings).into_iter().map(place).collect())
@@ -67,10 +71,11 @@ impl<B: Backend> Worker<B, Shared> {
     /// # Errors
     /// If address space cannot be reserved.
     pub fn at(place: Place, backend: B, config: Config, clock: Clock) -> io::Result<Worker<B, Shared>> {
-        let Place { keyspace, fleet, mail, balance, last_client_id, registry, prefixes, seed } = place;
+        let Place { keyspace, fleet, mail, balance, last_client_id, registry, prefixes, acl, seed } = place;
         let way = Shared::new(keyspace, fleet.me(), fleet.workers())?;
         let mut engine = Engine::over(way, config, clock, Rng::seeded(seed));
         engine.pubsub = Exchange::new(registry, prefixes, fleet.me(), fleet.workers());
+        engine.acl = acl;
         engine.fleet = fleet;
         engine.clients = Clients::counted_by(last_client_id);
         let mut state = State::new(engine);

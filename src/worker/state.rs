@@ -476,13 +476,12 @@ impl<A: Access> Handler for State<A> {
             Some(balance) => !balance.admit(engine.config.maxclients),
         };
         let now_ms = engine.clock.unix_ms();
-        let locked = !engine.config.requirepass.is_empty();
-        let denied = engine.config.protected_mode && !locked && !is_local(&peer);
+        let user = engine.acl.users().default_user();
+        let denied = engine.config.protected_mode && user.no_password && !is_local(&peer);
         engine.clients.insert(conn.index, |id| {
             let mut client = Client::new(id, now_ms, &peer.remote, &peer.local, peer.fd, peer.unix);
-            if locked {
-                client.gate |= gate::UNAUTHENTICATED;
-            }
+            client.become_user(user);
+            client.set_gate(gate::UNAUTHENTICATED, !user.is_open());
             client
         });
         self.sessions.insert(

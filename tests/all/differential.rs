@@ -11,6 +11,7 @@ mod lists;
 mod sets;
 mod sorts;
 mod transactions;
+mod users;
 mod zsets;
 
 use std::fmt::Write as _;

@@ -15,6 +15,7 @@
 
 mod harness;
 
+mod acl;
 mod bits;
 mod blocking;
 mod bug_reports;
@@ -42,6 +43,7 @@ mod rdb;
 mod server;
 mod sets;
 mod settings;
+mod slow;
 mod sorts;
 mod strings;
 mod strings_conditions;
