@@ -19,6 +19,7 @@ pub mod item;
 pub mod keyspace;
 pub mod listeners;
 mod locks;
+pub mod marks;
 mod snapshot;
 mod strings;
 #[cfg(test)]
@@ -203,6 +204,8 @@ pub struct Shard {
     /// Where the look for items that were not used for long goes on.
     aging: access::Walk,
     containers: containers::Containers,
+    /// The last number given to a value for memcached (`marks`), 0: none yet.
+    last_cas: u64,
     /// For changing packed containers.
     scratch: Vec<u8>,
     /// Of the encodings that containers tell.
@@ -239,6 +242,7 @@ impl Shard {
             evacuation: None,
             aging: access::Walk::default(),
             containers: containers::Containers::default(),
+            last_cas: 0,
             scratch: Vec::new(),
             limits: crate::types::Limits::default(),
             stats: ShardStats::default(),
