@@ -55,7 +55,7 @@ fn is_password(given: &[u8], password: &[u8]) -> bool {
 }
 
 /// Logs in; there is one user, `default`, with the password of the configuration.
-fn log_in(ctx: &mut Ctx<'_>, user: &[u8], password: &[u8]) -> Result<(), Failure> {
+pub(super) fn log_in(ctx: &mut Ctx<'_>, user: &[u8], password: &[u8]) -> Result<(), Failure> {
     let required = ctx.config.requirepass.as_slice();
     // Without a password the default user takes any, as Redis's "nopass".
     if user != b"default" || (!required.is_empty() && !is_password(password, required)) {

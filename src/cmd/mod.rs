@@ -15,6 +15,7 @@ pub mod introspect;
 pub mod keys;
 pub mod lists;
 pub mod many;
+pub mod memcache;
 pub mod moves;
 pub mod notify;
 pub mod object;

@@ -38,6 +38,18 @@ pub struct Config {
     pub unixsocket: Option<PathBuf>,
     /// Mode bits of the Unix socket, 0 = as the umask leaves them.
     pub unixsocketperm: u32,
+    /// TCP port of memcached's protocol, 0 = none.
+    pub memcached_port: u16,
+    pub memcached_unixsocket: Option<PathBuf>,
+    pub memcached_unixsocketperm: u32,
+    /// The database that its clients see.
+    pub memcached_database: u32,
+    /// Largest item as memcached counts it.
+    pub memcached_item_bytes_max: u64,
+    /// Its clients may `flush_all`.
+    pub memcached_flush_all: bool,
+    /// Its clients may end the server.
+    pub memcached_shutdown: bool,
     pub tcp_backlog: u32,
     /// Seconds between keep-alive probes, 0 = off.
     pub tcp_keepalive_s: u32,
@@ -86,6 +98,13 @@ impl Default for Config {
             protected_mode: false,
             unixsocket: None,
             unixsocketperm: 0,
+            memcached_port: 0,
+            memcached_unixsocket: None,
+            memcached_unixsocketperm: 0,
+            memcached_database: 0,
+            memcached_item_bytes_max: 0,
+            memcached_flush_all: false,
+            memcached_shutdown: false,
             tcp_backlog: 0,
             tcp_keepalive_s: 0,
             timeout_s: 0,

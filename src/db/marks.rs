@@ -116,6 +116,14 @@ impl Db<'_> {
         Some(self.item(found.handle)).filter(Item::is_string)
     }
 
+    /// Memory of the item at a key with what it owns, in bytes; 0: there is none.
+    pub fn memory_of(&mut self, key: Key<'_>) -> u64 {
+        match self.find(key) {
+            Some(found) => self.item(found.handle).held_bytes(&self.shard.slab),
+            None => 0,
+        }
+    }
+
     /// The number of the string at a key, which it gets now if it has none; `None`: there is no string.
     ///
     /// # Errors
