@@ -1,7 +1,7 @@
 //! The server's program: reads the configuration, opens the listeners, and runs the workers.
 
 use dolmen::base::clock::Clock;
-use dolmen::base::{cpu, heap, log as logging, rng};
+use dolmen::base::{cpu, heap, log as logging, rng, user};
 use dolmen::cmd::ctx::Facts;
 use dolmen::config::{Config, Start, parse_command_line};
 use dolmen::net::{Backend, Balance, Epoll, EpollConfig, Listen, LocalAddr, block_signals};
@@ -87,6 +87,9 @@ fn serve(mut config: Config) -> Result<(), String> {
     let addresses = backends[0].local_addrs();
     if addresses.is_empty() {
         return Err("configured to not listen anywhere (port 0 and no unixsocket)".into());
+    }
+    if let Some(user) = &config.user {
+        user::become_user(user)?;
     }
     let facts = facts(&config, workers, &addresses);
     log::info!(

@@ -21,3 +21,4 @@ pub mod quote;
 pub mod rng;
 pub mod score;
 pub mod sync;
+pub mod user;

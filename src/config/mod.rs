@@ -7,6 +7,7 @@
 
 mod cli;
 mod file;
+mod memcached;
 mod rewrite;
 mod table;
 mod value;
@@ -86,6 +87,8 @@ pub struct Config {
     pub notify: Classes,
     /// Microseconds a worker polls before it blocks.
     pub spin_us: u32,
+    /// Whom to become, if started as root (`dolmen memcached -u`).
+    pub user: Option<String>,
     /// Absolute path of the file this was read from.
     pub config_file: Option<PathBuf>,
 }
@@ -127,6 +130,7 @@ impl Default for Config {
             tracking_table_keys_max: 0,
             notify: Classes::default(),
             spin_us: 0,
+            user: None,
             config_file: None,
         };
         for directive in DIRECTIVES {

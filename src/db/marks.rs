@@ -5,16 +5,18 @@
 //! nothing. Whatever changes the value, by whatever protocol, gives it another number or takes the marks away: what writes a new value
 //! takes them ([`Marking::None`]), what changes a part of the old one keeps the flags.
 //!
-//! Invariants: the numbers of a key are all different, as those of a shard only rise; a string without marks has a number that no client
-//! knows.
+//! Invariants: all numbers are different, and those of a key only rise (as far as clients do not choose them); a string without marks has a
+//! number that no client knows.
 #![allow(unsafe_code)]
 
 use super::item::{self, Header, Item, Key, Marks, NewValue, Value, Words};
+use super::keyspace::SHARDS_MAX;
 use super::strings::blob_of;
 use super::view::{Db, Deadline, Found};
 use super::{DbError, item_at};
 use crate::base::int;
 use dolmen_slab::Kind;
+use static_assertions::const_assert;
 
 /// What becomes of the marks when a value is written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,19 +48,21 @@ pub struct Seen<'a> {
     pub before: Header,
 }
 
-/// The first numbers of a shard tell when they were given, so that they differ from those that the server gave before it was started again; with a
-/// million a second. (2020-01-01; 53 bits are enough for more than 200 years.)
-const CAS_EPOCH_MS: u64 = 1_577_836_800_000;
-const CAS_PER_SECOND_LOG2: u32 = 20;
+/// Bits of a number in which the shard stands, so that no two keys have the same one.
+const SHARD_BITS: u32 = SHARDS_MAX.trailing_zeros();
+/// Bits of the first number of a process, which is drawn: a client that has kept one from before a restart will not meet it again. With the
+/// bits of the shard that is below 2^53, as there are clients that compute with it as a float.
+const FIRST_BITS: u32 = 40;
+const_assert!(FIRST_BITS + SHARD_BITS < 53);
 
 impl Db<'_> {
     /// The next number.
     fn next_cas(&mut self) -> u64 {
         if self.shard.last_cas == 0 {
-            self.shard.last_cas = (self.now_ms.saturating_sub(CAS_EPOCH_MS) / 1000) << CAS_PER_SECOND_LOG2;
+            self.shard.last_cas = self.shard.seed >> (u64::BITS - FIRST_BITS);
         }
         self.shard.last_cas += 1;
-        self.shard.last_cas
+        self.shard.last_cas << SHARD_BITS | self.shard.number
     }
 
     /// The marks of a value that takes the place of one with the marks `old`.

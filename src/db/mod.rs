@@ -206,6 +206,8 @@ pub struct Shard {
     containers: containers::Containers,
     /// The last number given to a value for memcached (`marks`), 0: none yet.
     last_cas: u64,
+    /// Its place among the shards.
+    number: u64,
     /// For changing packed containers.
     scratch: Vec<u8>,
     /// Of the encodings that containers tell.
@@ -243,6 +245,7 @@ impl Shard {
             aging: access::Walk::default(),
             containers: containers::Containers::default(),
             last_cas: 0,
+            number: 0,
             scratch: Vec::new(),
             limits: crate::types::Limits::default(),
             stats: ShardStats::default(),

@@ -111,6 +111,7 @@ pub(super) fn tell(
         b"settings" => Asked::Now(settings(ctx)),
         b"items" => Asked::Now(items(ctx)),
         b"slabs" => Asked::Now(slabs(ctx)),
+        b"detail" | b"detail on" | b"detail off" | b"detail dump" => Asked::Now(Pairs::new()),
         b"sizes" => Asked::Now(vec![("sizes_status".into(), "disabled".into())]),
         b"conns" => Asked::Connections,
         b"reset" => Asked::Reset,
@@ -312,6 +313,6 @@ fn slabs(ctx: &mut Ctx<'_>) -> Pairs {
         }
     }
     pairs.push(("active_slabs".into(), u64::from(data.items > 0).to_string()));
-    pairs.push(("total_malloced".into(), data.resident_bytes.to_string()));
+    pairs.push(("total_malloced".into(), data.resident_bytes.max(data.used_bytes).to_string()));
     pairs
 }
