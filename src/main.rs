@@ -2,11 +2,11 @@
 
 use dolmen::acl::Acl;
 use dolmen::base::clock::Clock;
-use dolmen::base::{cpu, heap, log as logging, rng};
+use dolmen::base::{cpu, heap, log as logging, rng, user};
 use dolmen::cmd::ctx::Facts;
 use dolmen::config::{Config, Start, parse_command_line};
 use dolmen::net::{Backend, Balance, Epoll, EpollConfig, Listen, LocalAddr, block_signals};
-use dolmen::worker::{Worker, crew};
+use dolmen::worker::{MEMCACHE_SERVICE, Worker, crew};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -54,6 +54,12 @@ fn serve(mut config: Config) -> Result<(), String> {
     if config.maxclients == 0 {
         return Err(format!("the limit of open files is {}, which leaves none for clients", room.nofile));
     }
+    if config.memcached_database >= config.databases {
+        return Err(format!(
+            "memcached-database is {}, and there are {} databases",
+            config.memcached_database, config.databases
+        ));
+    }
     for note in config.notes() {
         log::warn!("{note}");
     }
@@ -72,6 +78,9 @@ fn serve(mut config: Config) -> Result<(), String> {
             Some(first) => backend.listen_beside(first, &listen(&config)),
         }
         .map_err(|e| e.to_string())?;
+        if worker == 0 && (config.memcached_port > 0 || config.memcached_unixsocket.is_some()) {
+            backend.listen(&listen_memcache(&config)).map_err(|e| e.to_string())?;
+        }
         if worker == 0 {
             backend.enable_signals().map_err(|e| format!("cannot receive signals: {e}"))?;
         }
@@ -80,6 +89,9 @@ fn serve(mut config: Config) -> Result<(), String> {
     let addresses = backends[0].local_addrs();
     if addresses.is_empty() {
         return Err("configured to not listen anywhere (port 0 and no unixsocket)".into());
+    }
+    if let Some(user) = &config.user {
+        user::become_user(user)?;
     }
     let facts = facts(&config, workers, &addresses);
     log::info!(
@@ -183,5 +195,17 @@ fn listen(config: &Config) -> Listen {
         tcp_keepalive_s: config.tcp_keepalive_s,
         unix_path: config.unixsocket.clone(),
         unix_perm: (config.unixsocketperm > 0).then_some(config.unixsocketperm),
+        service: 0,
+    }
+}
+
+/// Where memcached's protocol is spoken.
+fn listen_memcache(config: &Config) -> Listen {
+    Listen {
+        port: (config.memcached_port > 0).then_some(config.memcached_port),
+        unix_path: config.memcached_unixsocket.clone(),
+        unix_perm: (config.memcached_unixsocketperm > 0).then_some(config.memcached_unixsocketperm),
+        service: MEMCACHE_SERVICE,
+        ..listen(config)
     }
 }

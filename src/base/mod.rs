@@ -24,3 +24,4 @@ pub mod rng;
 pub mod score;
 pub mod sync;
 pub mod ticks;
+pub mod user;

@@ -117,6 +117,13 @@ impl Class {
     }
 }
 
+/// What a client speaks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Protocol {
+    Redis,
+    Memcache,
+}
+
 /// A connected client.
 #[derive(Debug)]
 pub struct Client {
@@ -137,6 +144,7 @@ pub struct Client {
     pub gate: u16,
     /// RESP3 was negotiated.
     pub resp3: bool,
+    protocol: Protocol,
     /// Bits of [`mark`], and `Replies` from bit 6 on: there are many clients.
     marks: u8,
 }
@@ -173,8 +181,21 @@ impl Client {
             database: 0,
             gate: 0,
             resp3: false,
+            protocol: Protocol::Redis,
             marks: if unix { mark::UNIX } else { 0 },
         }
+    }
+
+    #[inline]
+    #[must_use]
+    pub fn is_memcache(&self) -> bool {
+        self.protocol == Protocol::Memcache
+    }
+
+    /// From now on it speaks memcached's protocol, and sees that database.
+    pub fn speak_memcache(&mut self, database: u32) {
+        self.protocol = Protocol::Memcache;
+        self.database = database;
     }
 
     #[must_use]

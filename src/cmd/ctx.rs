@@ -295,6 +295,8 @@ pub struct Stats {
     pub per_second: [u64; 3],
     /// Bytes that the backend holds for connections and their output, with the tables of sessions and clients.
     pub backend_bytes: u64,
+    /// What the verbs of memcached count.
+    pub memcache: super::memcache::Counters,
 }
 
 impl Stats {
@@ -353,7 +355,16 @@ impl Stats {
             *sum += rate;
         }
         self.backend_bytes += other.backend_bytes;
+        self.memcache.absorb(&other.memcache);
     }
+}
+
+/// A database that is to be emptied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Flush {
+    /// Unix milliseconds.
+    pub at_ms: u64,
+    pub database: usize,
 }
 
 /// What a command asks of the layers above it.
@@ -367,6 +378,8 @@ pub struct Asks {
     pub wake: Vec<u64>,
     /// Clients to disconnect, by id.
     pub kill: Vec<u64>,
+    /// Values to be forgotten later (`flush_all` of memcached); every worker knows of it, one does it.
+    pub flush: Option<Flush>,
     /// The settings have changed: the network has some of its own.
     pub reconfigured: bool,
 }

@@ -18,6 +18,7 @@ pub mod keys;
 pub mod latency;
 pub mod lists;
 pub mod many;
+pub mod memcache;
 pub mod memory;
 pub mod moves;
 pub mod notify;

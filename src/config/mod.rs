@@ -7,6 +7,7 @@
 
 mod cli;
 mod file;
+mod memcached;
 mod rewrite;
 mod table;
 mod value;
@@ -40,6 +41,18 @@ pub struct Config {
     pub unixsocket: Option<PathBuf>,
     /// Mode bits of the Unix socket, 0 = as the umask leaves them.
     pub unixsocketperm: u32,
+    /// TCP port of memcached's protocol, 0 = none.
+    pub memcached_port: u16,
+    pub memcached_unixsocket: Option<PathBuf>,
+    pub memcached_unixsocketperm: u32,
+    /// The database that its clients see.
+    pub memcached_database: u32,
+    /// Largest item as memcached counts it.
+    pub memcached_item_bytes_max: u64,
+    /// Its clients may `flush_all`.
+    pub memcached_flush_all: bool,
+    /// Its clients may end the server.
+    pub memcached_shutdown: bool,
     pub tcp_backlog: u32,
     /// Seconds between keep-alive probes, 0 = off.
     pub tcp_keepalive_s: u32,
@@ -102,6 +115,8 @@ pub struct Config {
     pub latency_percentiles: Vec<f64>,
     /// Microseconds a worker polls before it blocks.
     pub spin_us: u32,
+    /// Whom to become, if started as root (`dolmen memcached -u`).
+    pub user: Option<String>,
     /// Absolute path of the file this was read from.
     pub config_file: Option<PathBuf>,
 }
@@ -114,6 +129,13 @@ impl Default for Config {
             protected_mode: false,
             unixsocket: None,
             unixsocketperm: 0,
+            memcached_port: 0,
+            memcached_unixsocket: None,
+            memcached_unixsocketperm: 0,
+            memcached_database: 0,
+            memcached_item_bytes_max: 0,
+            memcached_flush_all: false,
+            memcached_shutdown: false,
             tcp_backlog: 0,
             tcp_keepalive_s: 0,
             timeout_s: 0,
@@ -150,6 +172,7 @@ impl Default for Config {
             latency_tracking: false,
             latency_percentiles: Vec::new(),
             spin_us: 0,
+            user: None,
             config_file: None,
         };
         for directive in DIRECTIVES {

@@ -192,6 +192,106 @@ pub static DIRECTIVES: &[Directive] = &[
         kind: Kind::Octal { max: 0o777, get: |c| c.unixsocketperm, set: |c, v| c.unixsocketperm = v },
     },
     Directive {
+        name: "memcached-port",
+        aliases: &[],
+        group: Group::Network,
+        default: "0",
+        mutability: Mutability::Immutable,
+        summary: "TCP port of memcached's protocol, on the addresses of bind, 0 = none",
+        kind: Kind::Integer {
+            min: 0,
+            max: 65535,
+            get: |c| c.memcached_port.into(),
+            set: |c, v| c.memcached_port = narrow(v),
+        },
+    },
+    Directive {
+        name: "memcached-unixsocket",
+        aliases: &[],
+        group: Group::Network,
+        default: "",
+        mutability: Mutability::Immutable,
+        summary: "Unix socket of memcached's protocol",
+        kind: Kind::Text {
+            what: "<path>",
+            get: |c| path_text(c.memcached_unixsocket.as_deref()),
+            set: |c, v| {
+                c.memcached_unixsocket = optional_path(v)?;
+                Ok(())
+            },
+        },
+    },
+    Directive {
+        name: "memcached-unixsocketperm",
+        aliases: &[],
+        group: Group::Network,
+        default: "0",
+        mutability: Mutability::Immutable,
+        summary: "Mode of that socket, 0 = as the umask leaves it",
+        kind: Kind::Octal {
+            max: 0o777,
+            get: |c| c.memcached_unixsocketperm,
+            set: |c, v| c.memcached_unixsocketperm = v,
+        },
+    },
+    Directive {
+        name: "memcached-database",
+        aliases: &[],
+        group: Group::Network,
+        default: "0",
+        mutability: Mutability::Immutable,
+        summary: "The database that clients of memcached see",
+        kind: Kind::Integer {
+            min: 0,
+            max: INT_MAX,
+            get: |c| c.memcached_database.into(),
+            set: |c, v| c.memcached_database = narrow(v),
+        },
+    },
+    Directive {
+        name: "memcached-max-item-size",
+        aliases: &[],
+        group: Group::Network,
+        default: "1mb",
+        mutability: Mutability::Mutable,
+        summary: "Largest item that clients of memcached may store: key, value and some 60 bytes",
+        kind: Kind::Memory {
+            min: 1024,
+            get: |c| c.memcached_item_bytes_max,
+            set: |c, v| c.memcached_item_bytes_max = v,
+        },
+    },
+    Directive {
+        name: "memcached-flush-all",
+        aliases: &[],
+        group: Group::Network,
+        default: "yes",
+        mutability: Mutability::Mutable,
+        summary: "Clients of memcached may use flush_all",
+        kind: Kind::Bool {
+            get: |c| c.memcached_flush_all,
+            set: |c, on| {
+                c.memcached_flush_all = on;
+                Ok(())
+            },
+        },
+    },
+    Directive {
+        name: "memcached-shutdown",
+        aliases: &[],
+        group: Group::Network,
+        default: "no",
+        mutability: Mutability::Immutable,
+        summary: "Clients of memcached may end the server by shutdown",
+        kind: Kind::Bool {
+            get: |c| c.memcached_shutdown,
+            set: |c, on| {
+                c.memcached_shutdown = on;
+                Ok(())
+            },
+        },
+    },
+    Directive {
         name: "tcp-backlog",
         aliases: &[],
         group: Group::Network,

@@ -58,10 +58,16 @@ pub(super) const fn idle_ticks(clock: u32, now: u32) -> u32 {
     if ticks < FUTURE_TICKS { ticks } else { 0 }
 }
 
+/// For how many seconds an item whose clock shows that was not used.
+#[must_use]
+pub fn idle_seconds_at(clock: u32, now_ms: u64) -> u64 {
+    (u64::from(idle_ticks(clock, tick(now_ms))) << TICK_MS_LOG2) / 1000
+}
+
 /// For how many seconds an item was not used.
 #[must_use]
 pub fn idle_seconds(item: &Item<'_>, now_ms: u64) -> u64 {
-    (u64::from(idle_ticks(item.clock(), tick(now_ms))) << TICK_MS_LOG2) / 1000
+    idle_seconds_at(item.clock(), now_ms)
 }
 
 /// What the clock shows of an item that has not been used for so many seconds.

@@ -153,7 +153,10 @@ impl<L: ShardLock> Keyspace<L> {
         let mut all =
             (0..shards).map(|_| Shard::new(databases, seed, memory.clone())).collect::<Result<Vec<_>, _>>()?;
         let totals = Arc::<Totals>::default();
-        all.iter_mut().for_each(|shard| shard.listeners = Listeners::counted_in(Arc::clone(&totals)));
+        for (number, shard) in all.iter_mut().enumerate() {
+            shard.number = number as u64;
+            shard.listeners = Listeners::counted_in(Arc::clone(&totals));
+        }
         let outside = |shard: &mut Shard| Outside {
             memory: shard.slab.peek(),
             tables: shard

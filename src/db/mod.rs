@@ -20,6 +20,7 @@ pub mod item;
 pub mod keyspace;
 pub mod listeners;
 mod locks;
+pub mod marks;
 mod snapshot;
 mod strings;
 #[cfg(test)]
@@ -209,6 +210,10 @@ pub struct Shard {
     /// What of `data_bytes` the account of all shards has been told of (`Keyspace::data_bytes`).
     told_bytes: u64,
     containers: containers::Containers,
+    /// The last number given to a value for memcached (`marks`), 0: none yet.
+    last_cas: u64,
+    /// Its place among the shards.
+    number: u64,
     /// For changing packed containers.
     scratch: Vec<u8>,
     /// Of the encodings that containers tell.
@@ -247,6 +252,8 @@ impl Shard {
             eviction: evict::Eviction::new(seed),
             told_bytes: 0,
             containers: containers::Containers::default(),
+            last_cas: 0,
+            number: 0,
             scratch: Vec::new(),
             limits: crate::types::Limits::default(),
             stats: ShardStats::default(),

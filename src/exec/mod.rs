@@ -165,6 +165,33 @@ impl<A: Access> Engine<A> {
         done
     }
 
+    /// The client speaks memcached's binary protocol on a port of Redis's. False: it cannot, as it has said other things before.
+    pub fn turn_to_memcache(&mut self, me: u32) -> bool {
+        let database = self.config.memcached_database;
+        let client = self.clients.get_mut(me);
+        let can = client.gate & !gate::UNAUTHENTICATED == 0;
+        if can {
+            client.speak_memcache(database);
+        }
+        can
+    }
+
+    /// Empties the database that `flush_all` wanted to be emptied by now.
+    pub fn flush_due(&mut self) {
+        let now_ms = self.clock.unix_ms();
+        let Some(flush) = self.asks.flush.filter(|flush| flush.at_ms <= now_ms) else { return };
+        self.asks.flush = None;
+        // All workers know of it, and one does it.
+        if self.fleet.me() == 0 {
+            let mut nowhere = Out::new();
+            let mut ctx = self.ctx_of(NOBODY, flush.database, false, &mut nowhere);
+            ctx.db.lock_all();
+            let removed = ctx.db.flush();
+            ctx.change(removed as u64);
+            apply_effects(&mut ctx);
+        }
+    }
+
     /// The client's connection has gone, and with it what it has cached.
     pub fn end_tracking(&mut self, me: u32) {
         self.pubsub.take_postponed(me);

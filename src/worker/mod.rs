@@ -21,7 +21,7 @@ use crate::db::{Access, Alone};
 use crate::exec::Engine;
 use crate::net::{Backend, Flow, Tuning};
 use crate::session::Turn;
-pub use state::State;
+pub use state::{MEMCACHE_SERVICE, State};
 use std::time::Duration;
 
 /// Time for all suspended commands of a turn.

@@ -30,6 +30,8 @@ const BACKGROUND_MAX_NS: u64 = 100_000;
 const OUT_LOW_BYTES: usize = crate::cmd::many::OUT_HIGH_BYTES / 4;
 /// Less queued output than this is not counted to the client: it is gone before anybody could ask.
 pub(super) const ACCOUNT_MIN_BYTES: usize = 64 * 1024;
+/// What listeners of memcached's protocol tell of the connections that they accept.
+pub const MEMCACHE_SERVICE: u8 = 1;
 /// Connections looked at for time-outs at each tick of the cron.
 const CRON_CONNECTIONS: usize = 256;
 
@@ -409,6 +411,7 @@ impl<A: Access> State<A> {
 
     /// Some times a second: rates for INFO, clients that idle too long.
     fn cron(&mut self) {
+        self.engine.flush_due();
         let stats = &mut self.engine.stats;
         let counts = [stats.commands, stats.input_bytes, stats.output_bytes];
         if self.rates.sample(self.woken_ns, counts) {
@@ -482,6 +485,9 @@ impl<A: Access> Handler for State<A> {
             let mut client = Client::new(id, now_ms, &peer.remote, &peer.local, peer.fd, peer.unix);
             client.become_user(user);
             client.set_gate(gate::UNAUTHENTICATED, !user.is_open());
+            if peer.service == MEMCACHE_SERVICE {
+                client.speak_memcache(engine.config.memcached_database);
+            }
             client
         });
         self.sessions.insert(
@@ -497,7 +503,12 @@ impl<A: Access> Handler for State<A> {
         if full || denied {
             engine.stats.rejected_connections += 1;
             let text = if full { errors::MAX_CLIENTS } else { errors::PROTECTED_MODE };
-            crate::proto::reply::Reply::new(out, false).error(text);
+            if peer.service == MEMCACHE_SERVICE {
+                let text = text.split_once(' ').map_or(text, |(_, text)| text);
+                out.extend(format!("SERVER_ERROR {text}\r\n").as_bytes());
+            } else {
+                crate::proto::reply::Reply::new(out, false).error(text);
+            }
             return Flow::Finish;
         }
         engine.stats.connections += 1;
@@ -603,7 +614,7 @@ mod tests {
     use crate::config::Config;
 
     fn peer(remote: &str, unix: bool) -> Peer {
-        Peer { remote: remote.into(), local: "192.0.2.1:6379".into(), fd: 9, unix }
+        Peer { remote: remote.into(), local: "192.0.2.1:6379".into(), fd: 9, unix, service: 0 }
     }
 
     #[test]
