@@ -4,6 +4,7 @@ pub mod bytes;
 pub mod cgroup;
 pub mod clock;
 pub mod cpu;
+pub mod draft;
 pub mod entry;
 pub mod epochs;
 pub mod float;

@@ -106,6 +106,15 @@ macro_rules! of_types {
             }
         }
 
+        /// Appends all elements of a packed container to `run`; their number.
+        pub fn unpack(kind: Type, packed: &[u8], run: &mut Vec<u8>) -> usize {
+            match kind {
+                Type::String => {}
+                $(Type::$name => <$name as Container>::unpack(packed, Span::default(), run),)*
+            }
+            crate::types::packed::count(packed)
+        }
+
         impl Db<'_> {
             /// A view of the container at a key, which is there and no string.
             pub(super) fn open_any_view(&mut self, key: Key<'_>, kind: Type) -> Option<AnyViewed> {
@@ -113,15 +122,6 @@ macro_rules! of_types {
                     Type::String => None,
                     $(Type::$name => self.open_view(key, Span::default()).ok().flatten().map(AnyViewed::$name),)*
                 }
-            }
-
-            /// Appends all elements of a packed container to `run`; their number.
-            pub fn unpack(&self, kind: Type, packed: &[u8], run: &mut Vec<u8>) -> usize {
-                match kind {
-                    Type::String => {}
-                    $(Type::$name => <$name as Container>::unpack(packed, Span::default(), run),)*
-                }
-                crate::types::packed::count(packed)
             }
 
             /// The name of the encoding that Redis would have given the container at a key. `None`: there is none.

@@ -19,6 +19,7 @@ pub mod item;
 pub mod keyspace;
 pub mod listeners;
 mod locks;
+pub mod saving;
 mod snapshot;
 mod strings;
 #[cfg(test)]
@@ -194,6 +195,8 @@ pub struct Shard {
     /// Snapshots ever opened, and those that are open.
     snapshots: u64,
     snapshots_open: u32,
+    /// All databases as they were at one instant, on their way out.
+    saving: Option<Box<saving::Saving>>,
     /// Keys in `detached` that were not freed yet.
     lazy_pending: usize,
     /// Databases ever put into `detached`, and drained; a FLUSHALL SYNC waits until they meet.
@@ -233,6 +236,7 @@ impl Shard {
             viewed: Vec::new(),
             snapshots: 0,
             snapshots_open: 0,
+            saving: None,
             lazy_pending: 0,
             detached_total: 0,
             drained_total: 0,
