@@ -19,6 +19,7 @@ pub mod moves;
 pub mod notify;
 pub mod object;
 pub mod options;
+pub mod persistence;
 pub mod pieces;
 pub mod pubsub;
 pub mod server;

@@ -116,6 +116,8 @@ bit_set! {
         NO_MANDATORY_KEYS: 17 = "no_mandatory_keys",
         /// The legacy key range does not tell all keys.
         MOVABLEKEYS: 18 = "movablekeys",
+        /// Clients ask by it how the server is: it is answered while the dataset is being loaded, and refused when what is written cannot be saved.
+        TELLS_OF_ERRORS: 22,
         /// CLIENT CACHING outlasts it.
         KEEPS_CACHING: 23,
         MAY_REPLICATE: 24,

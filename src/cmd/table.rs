@@ -4,7 +4,7 @@ use super::bits::{self, field, op};
 use super::ctx::{Exec, Sliced};
 use super::spec::{self, Command};
 use super::{
-    connection, control, dump, expire, hashes, info, keys, lists, many, moves, object, pubsub, server, sets, settings,
+    connection, control, dump, expire, hashes, info, keys, lists, many, moves, object, persistence, pubsub, server, sets, settings,
     strings, tracking, transactions, zsets,
 };
 use crate::db::hold::Mode;
@@ -285,5 +285,8 @@ pub static COMMANDS: &[Command<Exec>] = &[
     spec::CONFIG.container(Exec::new(server::unknown_subcommand), CONFIG),
     spec::TIME.run(Exec::new(server::time)),
     spec::DEBUG.run(Exec::new(server::debug)),
-    spec::SHUTDOWN.run(Exec::new(server::shutdown)),
+    spec::SAVE.run(Exec::new(persistence::save)),
+    spec::BGSAVE.run(Exec::new(persistence::bgsave)),
+    spec::LASTSAVE.run(Exec::new(persistence::lastsave)),
+    spec::SHUTDOWN.run(Exec::new(persistence::shutdown)),
 ];

@@ -121,6 +121,8 @@ pub struct Store {
     keys_done: AtomicU64,
     /// By worker, what its shards keep.
     kept_bytes: Box<[AtomicU64]>,
+    /// By worker, the flags as it has seen them.
+    seen: Box<[AtomicU16]>,
     pub(super) outbox: Outbox,
     state: Mutex<State>,
     loading: Mutex<Option<Arc<Loading>>>,
@@ -156,6 +158,7 @@ impl Store {
             given_up: AtomicBool::new(false),
             endings: AtomicU64::new(0),
             keys_done: AtomicU64::new(0),
+            seen: (0..workers).map(|_| AtomicU16::new(0)).collect(),
             kept_bytes: (0..workers).map(|_| AtomicU64::new(0)).collect(),
             outbox: Outbox::default(),
             state: Mutex::new(State { save: None, ended: Vec::new(), stats, waiters: Vec::new() }),
@@ -181,6 +184,17 @@ impl Store {
     #[must_use]
     pub fn flags(&self) -> u16 {
         self.flags.load(Ordering::Relaxed)
+    }
+
+    /// A worker has seen these flags: what it runs from now on follows them.
+    pub fn saw(&self, worker: usize, flags: u16) {
+        self.seen[worker].store(flags, Ordering::Release);
+    }
+
+    /// Have all workers seen a flag?
+    #[must_use]
+    pub fn have_all_seen(&self, flag: u16) -> bool {
+        self.seen.iter().all(|seen| seen.load(Ordering::Acquire) & flag != 0)
     }
 
     pub fn set_flag(&self, flag: u16, on: bool) {
@@ -351,7 +365,7 @@ impl Store {
     }
 
     /// What is in memory is what the file has: it was loaded, so many changes having been counted by now.
-    pub(super) fn loaded_at(&self, dirty: u64) {
+    pub fn loaded_at(&self, dirty: u64) {
         self.state().stats.dirty = dirty;
     }
 
@@ -370,7 +384,6 @@ impl Store {
 
     pub(super) fn end_load(&self) {
         self.is_loading.store(false, Ordering::Release);
-        self.set_flag(flag::LOADING, false);
         self.endings.fetch_add(1, Ordering::AcqRel);
     }
 

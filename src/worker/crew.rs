@@ -13,6 +13,7 @@ use crate::exec::Engine;
 use crate::net::{Backend, Balance, Doorbell};
 use crate::pubsub::caching::Prefixes;
 use crate::pubsub::{Exchange, Registry};
+use crate::store::Store;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -26,6 +27,7 @@ pub struct Place {
     last_client_id: Arc<AtomicU64>,
     registry: Arc<Registry>,
     prefixes: Arc<Prefixes>,
+    store: Arc<Store>,
     seed: u64,
 }
 
@@ -36,6 +38,7 @@ pub struct Place {
 pub fn places(
     bells: &[Doorbell],
     balance: &Arc<Balance>,
+    store: &Arc<Store>,
     config: &Config,
     seed: u64,
     memory: &dolmen_slab::Config,
@@ -56,6 +59,7 @@ pub fn places(
         last_client_id: Arc::clone(&last_client_id),
         registry: Arc::clone(&registry),
         prefixes: Arc::clone(&prefixes),
+        store: Arc::clone(store),
         seed: rng.next_u64(),
     };
     Ok(Fleet::crew(rings).into_iter().map(place).collect())
@@ -67,11 +71,12 @@ impl<B: Backend> Worker<B, Shared> {
     /// # Errors
     /// If address space cannot be reserved.
     pub fn at(place: Place, backend: B, config: Config, clock: Clock) -> io::Result<Worker<B, Shared>> {
-        let Place { keyspace, fleet, mail, balance, last_client_id, registry, prefixes, seed } = place;
+        let Place { keyspace, fleet, mail, balance, last_client_id, registry, prefixes, store, seed } = place;
         let way = Shared::new(keyspace, fleet.me(), fleet.workers())?;
         let mut engine = Engine::over(way, config, clock, Rng::seeded(seed));
         engine.pubsub = Exchange::new(registry, prefixes, fleet.me(), fleet.workers());
         engine.fleet = fleet;
+        engine.store = store;
         engine.clients = Clients::counted_by(last_client_id);
         let mut state = State::new(engine);
         state.join(mail, balance);
