@@ -134,7 +134,8 @@ fn serve_by(
     }
     let bells: Vec<_> = backends.iter().map(Epoll::doorbell).collect();
     let memory = dolmen_slab::Config::default();
-    let places = crew::places(&bells, &balance, store, config, rng::entropy(), &memory).map_err(|e| no_address_space(&e))?;
+    let places =
+        crew::places(&bells, &balance, store, config, rng::entropy(), &memory).map_err(|e| no_address_space(&e))?;
     load(store, config, facts.start_unix_ms)?;
     let run = |worker: usize, place, backend| {
         pin(cpus, worker)?;

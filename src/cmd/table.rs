@@ -4,8 +4,8 @@ use super::bits::{self, field, op};
 use super::ctx::{Exec, Sliced};
 use super::spec::{self, Command};
 use super::{
-    connection, control, dump, expire, hashes, info, keys, lists, many, moves, object, persistence, pubsub, server, sets, settings,
-    strings, tracking, transactions, zsets,
+    connection, control, dump, expire, hashes, info, keys, lists, many, moves, object, persistence, pubsub, server,
+    sets, settings, strings, tracking, transactions, zsets,
 };
 use crate::db::hold::Mode;
 

@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn every_directive_comes_back() {
         let mut config = read(
-            "dir /\nbind 127.0.0.2 -::1\nunixsocket '/run/a b'\nunixsocketperm 700\nloglevel debug\nworkers 3\nsave ''\n",
+            "dir /\nbind 127.0.0.2 -::1\nunixsocket '/run/a b'\nunixsocketperm 700\nloglevel debug\nworkers 3\nsave 1 2\nsave 3 4\n",
         );
         config.client_output_buffer_limits.pubsub.soft_s = 3;
         assert_eq!(read(&text_of(&config, "")), config);

@@ -807,9 +807,8 @@ fn set_save_points(config: &mut Config, words: &[&[u8]]) -> Result<(), ValueErro
         number.filter(|number| *number >= min).ok_or_else(refused)
     };
     let (pairs, rest) = words.as_chunks::<2>();
-    let point = |[seconds, changes]: &[&[u8]; 2]| {
-        Ok(SavePoint { seconds: number(seconds, 1)?, changes: number(changes, 0)? })
-    };
+    let point =
+        |[seconds, changes]: &[&[u8]; 2]| Ok(SavePoint { seconds: number(seconds, 1)?, changes: number(changes, 0)? });
     let points = pairs.iter().map(point).collect::<Result<Vec<_>, _>>()?;
     // A word by itself is none, but for the empty one.
     if !matches!(rest, [] | [b""]) || (!rest.is_empty() && !points.is_empty()) {

@@ -208,3 +208,6 @@ pub fn is_timed(run: &[u8]) -> bool {
     let mut entries = Entries::new(run);
     std::iter::from_fn(|| entries.nth(2)).any(|deadline| deadline != Entry::Int(0))
 }
+
+#[cfg(test)]
+mod tests;

@@ -80,7 +80,11 @@ impl Shard {
 }
 
 /// The database that a snapshot was opened on, wherever it is by now.
-pub(super) fn of<'a>(databases: &'a mut [Database], viewed: &'a mut [Database], snapshot: &Snapshot) -> &'a mut Database {
+pub(super) fn of<'a>(
+    databases: &'a mut [Database],
+    viewed: &'a mut [Database],
+    snapshot: &Snapshot,
+) -> &'a mut Database {
     let found = databases.iter_mut().chain(viewed).find(|database| database.table.has_view(&snapshot.0));
     found.expect("a snapshot of this shard")
 }

@@ -246,7 +246,10 @@ impl Loading {
                 Event::Value(head, content, Part::Last) => {
                     records::put(&record(database, &head, content), &mut batch);
                     if batch.len() >= BATCH_BYTES {
-                        self.hand_over(Work::Records(std::mem::replace(&mut batch, Vec::with_capacity(2 * BATCH_BYTES))))?;
+                        self.hand_over(Work::Records(std::mem::replace(
+                            &mut batch,
+                            Vec::with_capacity(2 * BATCH_BYTES),
+                        )))?;
                     }
                 }
                 Event::Value(head, content, Part::Unfinished) => {

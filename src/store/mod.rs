@@ -16,5 +16,5 @@ pub mod save;
 mod state;
 mod writer;
 
-pub use writer::remove_draft;
 pub use state::{Ended, Facts, Job, Refused, SaveStats, Store, flag};
+pub use writer::remove_draft;

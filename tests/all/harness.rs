@@ -130,6 +130,11 @@ impl Server {
         program("redis-server").map(|binary| Server::run(&binary, Kind::Redis, None, &[]))
     }
 
+    /// `redis-server` with more arguments.
+    pub fn other(binary: &Path, arguments: &[&str]) -> Server {
+        Server::run(binary, Kind::Redis, None, arguments)
+    }
+
     fn run(binary: &Path, kind: Kind, file: Option<&str>, arguments: &[&str]) -> Server {
         // Between letting go of the free port and the server's bind somebody else may take it: then the server exits, and we try again.
         for _ in 0..20 {

@@ -32,6 +32,7 @@ mod keys;
 mod lists;
 mod moves;
 mod notifications;
+mod persistence;
 mod protocol;
 mod pubsub;
 mod rdb;

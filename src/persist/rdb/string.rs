@@ -98,7 +98,13 @@ pub fn write_packed(bytes: &[u8], packer: &mut Packer, into: &mut Vec<u8>) {
     let start = into.len();
     into.push(LZF);
     // The length is written when it is known, in as many bytes as it may take.
-    let room = if bytes.len() < 1 << 6 { 1 } else if bytes.len() < 1 << 14 { 2 } else { 5 };
+    let room = if bytes.len() < 1 << 6 {
+        1
+    } else if bytes.len() < 1 << 14 {
+        2
+    } else {
+        5
+    };
     into.resize(into.len() + room, 0);
     write_length(bytes.len() as u64, into);
     let contents = into.len();

@@ -23,7 +23,7 @@ mod write;
 use super::Kind;
 use std::fmt;
 
-pub use read::{Reader, READ_BYTES};
+pub use read::{READ_BYTES, Reader};
 pub use write::Writer;
 
 mod part {

@@ -271,7 +271,8 @@ impl Reader {
         let before = rest.len();
         let head = string::read_head(&mut rest);
         let taken = before - rest.len();
-        let head = head.map_err(|Malformed| if before < HEAD_BYTES_MAX { Error::Truncated } else { Error::Malformed })?;
+        let head =
+            head.map_err(|Malformed| if before < HEAD_BYTES_MAX { Error::Truncated } else { Error::Malformed })?;
         self.at += taken;
         Ok(head)
     }

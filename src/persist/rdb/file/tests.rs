@@ -196,10 +196,7 @@ fn facts_and_what_is_passed_over() {
     let parts = b"\xf3\x03job\x02\x01\x05\x40\x80\x40\x90\x16\x01h\x02\x01a\x01b\xff\xff\xff\xff\xff\xff\xff\xff\x01c\x01d\x10\x00\x00\x00\x00\x00\x00\x00";
     assert_eq!(
         told(&file("VALKEY080", parts)),
-        [
-            Said::Skipped(Skipped::SlotImport),
-            key(b"h", Some(Kind::Hash), &run_of(&["a", "b", "0", "c", "d", "16"]))
-        ]
+        [Said::Skipped(Skipped::SlotImport), key(b"h", Some(Kind::Hash), &run_of(&["a", "b", "0", "c", "d", "16"]))]
     );
 }
 
@@ -229,7 +226,10 @@ fn refused_with_a_reason() {
     }
     // A collection without elements is told of.
     let empty = b"\x04\x01h\x00\x0b\x01i\x08\x02\x00\x00\x00\x00\x00\x00\x00\x00\x01k\x00";
-    assert_eq!(told(&file("REDIS0006", empty)), [Said::Empty(b"h".into()), Said::Empty(b"i".into()), key(b"k", None, b"")]);
+    assert_eq!(
+        told(&file("REDIS0006", empty)),
+        [Said::Empty(b"h".into()), Said::Empty(b"i".into()), key(b"k", None, b"")]
+    );
     // The texts name the key.
     assert!(Error::Stream(b"a\nb".into()).to_string().contains("\"a\\nb\""));
 }
