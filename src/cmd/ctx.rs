@@ -18,8 +18,10 @@ use crate::proto::carry::Carry;
 use crate::proto::errors;
 use crate::proto::reply::Reply;
 use crate::pubsub::Exchange;
+use crate::store::Store;
 use crate::table::Site;
 use dolmen_slab::BlobId;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The arguments of a command; the first is its name.
@@ -422,6 +424,7 @@ pub struct Ctx<'a> {
     pub profile: &'a mut Profile,
     pub facts: &'a Facts,
     pub fleet: &'a Fleet,
+    pub store: &'a Arc<Store>,
     pub commands: &'a Commands<Exec>,
     pub clock: &'a Clock,
     pub rng: &'a mut Rng,
@@ -572,6 +575,12 @@ impl<'a> Ctx<'a> {
             clock: self.clock,
             fleet: self.fleet,
         }
+    }
+
+    /// The id of the calling client; 0 of none.
+    #[must_use]
+    pub fn client_id(&self) -> u64 {
+        if self.me == NOBODY { 0 } else { self.clients.get(self.me).id }
     }
 
     #[must_use]

@@ -72,6 +72,9 @@ fn flush(ctx: &mut Ctx<'_>, args: Args<'_>, all: bool) -> Outcome {
     if args.len() > 2 {
         return ctx.fail(errors::SYNTAX);
     }
+    if all {
+        super::persistence::before_flush_all(ctx);
+    }
     let removed = if all { ctx.db.flush_all() } else { ctx.db.flush() };
     ctx.change(removed as u64);
     if sync && removed > 0 {

@@ -25,6 +25,7 @@ pub mod notify;
 pub mod object;
 pub mod options;
 pub mod parts;
+pub mod persistence;
 pub mod pieces;
 pub mod profile;
 pub mod pubsub;

@@ -102,7 +102,7 @@ pub fn time(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
     Outcome::Done
 }
 
-/// DEBUG SLEEP seconds | HELP
+/// DEBUG SLEEP seconds | RELOAD [option ...] | HELP
 pub fn debug(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     match (&*args[1].to_ascii_lowercase(), args.len()) {
         (b"sleep", 3) => {
@@ -120,9 +120,12 @@ pub fn debug(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
             ctx.suspend(Box::new(Awake { since: ctx.profile.ticker.now(), ticks: 0 }));
             Outcome::Suspended
         }
+        (b"reload", 2..) => super::persistence::reload(ctx, &args[2..]),
         (b"help", 2) => {
             let lines = [
                 "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
+                "RELOAD [option ...]",
+                "    Save the RDB on disk (unless NOSAVE) and load it. Options: MERGE, NOFLUSH, NOSAVE.",
                 "SLEEP <seconds>",
                 "    Stop the server for <seconds>. Decimals allowed.",
                 "HELP",
@@ -166,32 +169,4 @@ impl super::ctx::Task for Awake {
     fn has_taken_effect(&self) -> bool {
         true
     }
-}
-
-/// `SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]`: ends the server without a reply. There is no persistence yet, so SAVE is refused
-/// rather than pretended.
-pub fn shutdown(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    let (mut save, mut nosave, mut now, mut force, mut abort) = (false, false, false, false, false);
-    for option in &args[1..] {
-        match &*option.to_ascii_lowercase() {
-            b"save" if !nosave => save = true,
-            b"nosave" if !save => nosave = true,
-            b"now" => now = true,
-            b"force" => force = true,
-            b"abort" => abort = true,
-            _ => return ctx.fail(errors::SYNTAX),
-        }
-    }
-    if abort && (save || nosave || now || force) {
-        return ctx.fail(errors::SYNTAX);
-    }
-    if abort {
-        return ctx.fail(errors::NO_SHUTDOWN);
-    }
-    if save && !force {
-        return ctx.fail(errors::SHUTDOWN_FAILED);
-    }
-    log::warn!("User requested shutdown...");
-    ctx.asks.shutdown = Some(now);
-    Outcome::Close
 }

@@ -122,6 +122,8 @@ bit_set! {
         NO_MANDATORY_KEYS: 17 = "no_mandatory_keys",
         /// The legacy key range does not tell all keys.
         MOVABLEKEYS: 18 = "movablekeys",
+        /// Clients ask by it how the server is: it is answered while the dataset is being loaded, and refused when what is written cannot be saved.
+        TELLS_OF_ERRORS: 22,
         /// CLIENT CACHING outlasts it.
         KEEPS_CACHING: 23,
         MAY_REPLICATE: 24,
@@ -321,7 +323,7 @@ pub struct Command<R: 'static> {
 }
 
 /// A reason to look twice at a command that is one of the moment, beside those of `client::gate`: memory is near its limit.
-pub const SHORT: u16 = 1 << 13;
+pub const SHORT: u16 = 1 << 11;
 
 /// A table whose rows, and those of their subcommands behind each, have numbers from 0 on. Made once a process: it is never given back.
 ///

@@ -4,8 +4,8 @@ use super::bits::{self, field, op};
 use super::ctx::{Exec, Sliced};
 use super::spec::{self, Command};
 use super::{
-    acl, connection, control, dump, expire, hashes, info, keys, latency, lists, many, memory, moves, object, pubsub,
-    server, sets, settings, slowlog, sort, strings, tracking, transactions, zsets,
+    acl, connection, control, dump, expire, hashes, info, keys, latency, lists, many, memory, moves, object,
+    persistence, pubsub, server, sets, settings, slowlog, sort, strings, tracking, transactions, zsets,
 };
 use crate::acl::Channels;
 use crate::db::hold::Mode;
@@ -331,5 +331,8 @@ static ROWS: &[Command<Exec>] = &[
     spec::TIME.run(Exec::new(server::time)),
     spec::DEBUG.run(Exec::new(server::debug)),
     spec::MEMORY.container(Exec::new(server::unknown_subcommand), MEMORY),
-    spec::SHUTDOWN.run(Exec::new(server::shutdown)),
+    spec::SAVE.run(Exec::new(persistence::save)),
+    spec::BGSAVE.run(Exec::new(persistence::bgsave)),
+    spec::LASTSAVE.run(Exec::new(persistence::lastsave)),
+    spec::SHUTDOWN.run(Exec::new(persistence::shutdown)),
 ];

@@ -117,6 +117,15 @@ pub struct Config {
     pub spin_us: u32,
     /// Whom to become, if started as root (`dolmen memcached -u`).
     pub user: Option<String>,
+    /// When a snapshot is saved by itself.
+    pub save_points: SavePoints,
+    /// Name of the RDB file, in `dir`.
+    pub dbfilename: String,
+    pub rdbcompression: bool,
+    pub rdbchecksum: bool,
+    pub stop_writes_on_bgsave_error: bool,
+    /// Of the memory in use, what a snapshot may keep beside it before those who write wait.
+    pub snapshot_buffer_percent: u32,
     /// Absolute path of the file this was read from.
     pub config_file: Option<PathBuf>,
 }
@@ -173,6 +182,12 @@ impl Default for Config {
             latency_percentiles: Vec::new(),
             spin_us: 0,
             user: None,
+            save_points: SavePoints::default(),
+            dbfilename: String::new(),
+            rdbcompression: false,
+            rdbchecksum: false,
+            stop_writes_on_bgsave_error: false,
+            snapshot_buffer_percent: 0,
             config_file: None,
         };
         for directive in DIRECTIVES {
@@ -180,6 +195,7 @@ impl Default for Config {
             // `dir` fails when the directory we were started in was removed meanwhile: it stays ".".
             assert!(fits.is_ok() || directive.name == "dir", "default of '{}': {fits:?}", directive.name);
         }
+        config.save_points.close();
         config
     }
 }
@@ -215,7 +231,10 @@ impl Config {
     /// CONFIG SET of one directive. On success the caller applies what the returned directive governs.
     pub fn set(&mut self, name: &[u8], value: &[u8]) -> Result<&'static Directive, SetError> {
         let directive = settable(name)?;
-        directive.apply(self, &[value]).map_err(SetError::Value)?;
+        self.save_points.close();
+        let applied = directive.apply(self, &[value]);
+        self.save_points.close();
+        applied.map_err(SetError::Value)?;
         Ok(directive)
     }
 
@@ -350,6 +369,58 @@ pub struct OutputLimit {
     /// Closed when above this for `soft_s` seconds, 0 = no limit.
     pub soft_bytes: u64,
     pub soft_s: u64,
+}
+
+/// A snapshot is due when so many changes have come since the last one, and so much time has gone by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SavePoint {
+    pub seconds: u64,
+    pub changes: u64,
+}
+
+/// `save`: lines of a configuration add to each other, the first one replaces the default.
+#[derive(Clone, Debug, Default)]
+pub struct SavePoints {
+    points: Vec<SavePoint>,
+    /// The next line adds.
+    open: bool,
+}
+
+impl PartialEq for SavePoints {
+    fn eq(&self, other: &SavePoints) -> bool {
+        self.points == other.points
+    }
+}
+
+impl SavePoints {
+    #[must_use]
+    pub fn points(&self) -> &[SavePoint] {
+        &self.points
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.points.is_empty()
+    }
+
+    /// Is one of them due?
+    #[must_use]
+    pub fn are_due(&self, changes: u64, seconds: u64) -> Option<SavePoint> {
+        self.points.iter().copied().find(|point| changes >= point.changes.max(1) && seconds > point.seconds)
+    }
+
+    /// Those of a line.
+    fn add(&mut self, points: Vec<SavePoint>) {
+        if !std::mem::replace(&mut self.open, true) || points.is_empty() {
+            self.points.clear();
+        }
+        self.points.extend(points);
+    }
+
+    /// What comes next replaces them.
+    fn close(&mut self) {
+        self.open = false;
+    }
 }
 
 /// `client-output-buffer-limit`.

@@ -11,7 +11,7 @@ use nix::errno::Errno;
 use nix::unistd::{AccessFlags, access};
 
 use super::value::{self, ValueError};
-use super::{BindAddr, Config, OutputLimit, OutputLimits};
+use super::{BindAddr, Config, OutputLimit, OutputLimits, SavePoint};
 use crate::base::collate::Collation;
 use crate::base::cpu;
 use crate::base::eviction::Policy;
@@ -64,7 +64,7 @@ impl Group {
             Group::Workers => "Workers",
             Group::Memory => "Memory",
             Group::Data => "Encodings as OBJECT tells them",
-            Group::Persistence => "Persistence (not available yet)",
+            Group::Persistence => "Persistence",
         }
     }
 }
@@ -912,13 +912,77 @@ pub static DIRECTIVES: &[Directive] = &[
         name: "save",
         aliases: &[],
         group: Group::Persistence,
-        default: "",
+        default: "3600 1 300 100 60 10000",
         mutability: Mutability::Mutable,
-        summary: "Snapshot schedule; only \"\" (none) is accepted",
-        kind: Kind::List {
-            what: "\"\"",
-            get: |_| Vec::new(),
-            set: |_, words| if words.is_empty() { Ok(()) } else { Err(no_persistence("save \"\"")) },
+        summary: "Save a snapshot when so many seconds have passed and so many changes come; several pairs; \"\" = never",
+        kind: Kind::List { what: "<seconds changes ...>", get: save_points_text, set: set_save_points },
+    },
+    Directive {
+        name: "dbfilename",
+        aliases: &[],
+        group: Group::Persistence,
+        default: "dump.rdb",
+        mutability: Mutability::Protected,
+        summary: "Name of the snapshot in dir, which is loaded at start",
+        kind: Kind::Text { what: "<name>", get: |c| c.dbfilename.clone().into_bytes(), set: set_dbfilename },
+    },
+    Directive {
+        name: "rdbcompression",
+        aliases: &[],
+        group: Group::Persistence,
+        default: "yes",
+        mutability: Mutability::Mutable,
+        summary: "Pack strings in the snapshot where that makes them shorter",
+        kind: Kind::Bool {
+            get: |c| c.rdbcompression,
+            set: |c, on| {
+                c.rdbcompression = on;
+                Ok(())
+            },
+        },
+    },
+    Directive {
+        name: "rdbchecksum",
+        aliases: &[],
+        group: Group::Persistence,
+        default: "yes",
+        mutability: Mutability::Immutable,
+        summary: "Write a checksum into the snapshot",
+        kind: Kind::Bool {
+            get: |c| c.rdbchecksum,
+            set: |c, on| {
+                c.rdbchecksum = on;
+                Ok(())
+            },
+        },
+    },
+    Directive {
+        name: "stop-writes-on-bgsave-error",
+        aliases: &[],
+        group: Group::Persistence,
+        default: "yes",
+        mutability: Mutability::Mutable,
+        summary: "Refuse writes when the last snapshot could not be saved and there are save points",
+        kind: Kind::Bool {
+            get: |c| c.stop_writes_on_bgsave_error,
+            set: |c, on| {
+                c.stop_writes_on_bgsave_error = on;
+                Ok(())
+            },
+        },
+    },
+    Directive {
+        name: "snapshot-buffer-percent",
+        aliases: &[],
+        group: Group::Persistence,
+        default: "3",
+        mutability: Mutability::Mutable,
+        summary: "Memory for what changes while a snapshot is saved, of that in use; beyond it those who write wait",
+        kind: Kind::Integer {
+            min: 1,
+            max: 100,
+            get: |c| c.snapshot_buffer_percent.into(),
+            set: |c, v| c.snapshot_buffer_percent = narrow(v),
         },
     },
     Directive {
@@ -927,7 +991,7 @@ pub static DIRECTIVES: &[Directive] = &[
         group: Group::Persistence,
         default: "no",
         mutability: Mutability::Mutable,
-        summary: "Append-only file; only no is accepted",
+        summary: "Append-only file; only no is accepted yet",
         kind: Kind::Bool {
             get: |_| false,
             set: |_, on| if on { Err(no_persistence("appendonly no")) } else { Ok(()) },
@@ -1053,7 +1117,40 @@ fn narrow<T: TryFrom<i64>>(number: i64) -> T {
 }
 
 fn no_persistence(accepted: &str) -> ValueError {
-    ValueError::Refused(format!("there is no persistence yet: only '{accepted}' is accepted").into())
+    ValueError::Refused(format!("there is no append-only file yet: only '{accepted}' is accepted").into())
+}
+
+fn save_points_text(config: &Config) -> Vec<u8> {
+    let text = |point: &SavePoint| format!("{} {}", point.seconds, point.changes);
+    config.save_points.points().iter().map(text).collect::<Vec<_>>().join(" ").into_bytes()
+}
+
+fn set_save_points(config: &mut Config, words: &[&[u8]]) -> Result<(), ValueError> {
+    let refused = || ValueError::Refused("Invalid save parameters".into());
+    let number = |word: &[u8], min: u64| {
+        let number = value::integer(word).ok().and_then(|number| u64::try_from(number).ok());
+        number.filter(|number| *number >= min).ok_or_else(refused)
+    };
+    let (pairs, rest) = words.as_chunks::<2>();
+    let point =
+        |[seconds, changes]: &[&[u8]; 2]| Ok(SavePoint { seconds: number(seconds, 1)?, changes: number(changes, 0)? });
+    let points = pairs.iter().map(point).collect::<Result<Vec<_>, _>>()?;
+    // A word by itself is none, but for the empty one.
+    if !matches!(rest, [] | [b""]) || (!rest.is_empty() && !points.is_empty()) {
+        return Err(refused());
+    }
+    config.save_points.add(points);
+    Ok(())
+}
+
+fn set_dbfilename(config: &mut Config, word: &[u8]) -> Result<(), ValueError> {
+    let refused = |why: &'static str| ValueError::Refused(why.into());
+    if word.contains(&b'/') {
+        return Err(refused("dbfilename can't be a path, just a filename"));
+    }
+    let name = std::str::from_utf8(word).ok().filter(|name| !name.is_empty() && !name.contains('\0'));
+    config.dbfilename = name.ok_or_else(|| refused("dbfilename must be a name"))?.to_owned();
+    Ok(())
 }
 
 fn set_locale_collate(config: &mut Config, word: &[u8]) -> Result<(), ValueError> {

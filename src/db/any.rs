@@ -109,6 +109,15 @@ macro_rules! of_types {
             }
         }
 
+        /// Appends all elements of a packed container to `run`; their number.
+        pub fn unpack(kind: Type, packed: &[u8], run: &mut Vec<u8>) -> usize {
+            match kind {
+                Type::String => {}
+                $(Type::$name => <$name as Container>::unpack(packed, Span::default(), run),)*
+            }
+            crate::types::packed::count(packed)
+        }
+
         impl Db<'_> {
             /// A view of the container of that type at a key, which was read before: it is not counted again. `None`: there is none.
             pub fn open_any_view(&mut self, key: Key<'_>, kind: Type, span: Span) -> Option<AnyViewed> {

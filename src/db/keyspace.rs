@@ -78,6 +78,12 @@ pub trait Access {
     /// Works on every shard, one after the other.
     fn each_shard(&mut self, work: impl FnMut(&mut Shard));
 
+    /// How many shards this worker looks after.
+    fn own_shards(&self) -> usize;
+
+    /// Works on one of those.
+    fn with_own_shard<T>(&mut self, index: usize, work: impl FnOnce(&mut Shard) -> T) -> T;
+
     /// Work of the shards between requests, in rounds of small units, until nothing is left to do now (false) or `time_left` says no (true:
     /// call again soon). `sweep` also looks for what nobody told of; some times a second is enough.
     fn background(&mut self, now_ms: u64, sweep: bool, time_left: impl FnMut() -> bool) -> bool;
@@ -288,6 +294,14 @@ impl Access for Alone {
         work(self.shard());
     }
 
+    fn own_shards(&self) -> usize {
+        1
+    }
+
+    fn with_own_shard<T>(&mut self, _index: usize, work: impl FnOnce(&mut Shard) -> T) -> T {
+        work(self.shard())
+    }
+
     #[inline]
     fn background(&mut self, now_ms: u64, sweep: bool, time_left: impl FnMut() -> bool) -> bool {
         self.shard().background(now_ms, sweep, time_left)
@@ -401,6 +415,22 @@ impl Access for Shared {
         for shard in &self.keyspace().shards {
             work(&mut shard.lock());
         }
+    }
+
+    fn own_shards(&self) -> usize {
+        (self.keyspace().shards.len() - self.me).div_ceil(self.workers)
+    }
+
+    fn with_own_shard<T>(&mut self, index: usize, work: impl FnOnce(&mut Shard) -> T) -> T {
+        let index = self.me + index * self.workers;
+        let mut shard = self.keyspace().shards[index].lock();
+        let done = work(&mut shard);
+        let has_work = shard.has_work();
+        drop(shard);
+        if has_work {
+            self.locks.pending.insert(index);
+        }
+        done
     }
 
     fn background(&mut self, now_ms: u64, sweep: bool, mut time_left: impl FnMut() -> bool) -> bool {

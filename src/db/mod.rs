@@ -21,6 +21,7 @@ pub mod keyspace;
 pub mod listeners;
 mod locks;
 pub mod marks;
+pub mod saving;
 mod snapshot;
 mod strings;
 #[cfg(test)]
@@ -198,6 +199,8 @@ pub struct Shard {
     /// Snapshots ever opened, and those that are open.
     snapshots: u64,
     snapshots_open: u32,
+    /// All databases as they were at one instant, on their way out.
+    saving: Option<Box<saving::Saving>>,
     /// Keys in `detached` that were not freed yet.
     lazy_pending: usize,
     /// Databases ever put into `detached`, and drained; a FLUSHALL SYNC waits until they meet.
@@ -244,6 +247,7 @@ impl Shard {
             viewed: Vec::new(),
             snapshots: 0,
             snapshots_open: 0,
+            saving: None,
             lazy_pending: 0,
             detached_total: 0,
             drained_total: 0,
@@ -324,14 +328,8 @@ impl Shard {
     #[inline(always)]
     #[must_use]
     pub fn data_bytes(&self) -> u64 {
-        let kept_bytes =
-            self.slab.blob_stats().kept_bytes + if self.snapshots_open == 0 { 0 } else { self.kept_bytes() };
+        let kept_bytes = if self.snapshots_open == 0 { self.slab.blob_stats().kept_bytes } else { self.kept_bytes() };
         self.used_bytes().saturating_sub(kept_bytes)
-    }
-
-    #[cold]
-    fn kept_bytes(&self) -> u64 {
-        self.databases.iter().chain(&self.viewed).map(|d| d.table.kept_bytes() as u64).sum()
     }
 
     /// Bytes of the data's structure rather than the data: tables and wheels.

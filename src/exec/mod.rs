@@ -17,6 +17,7 @@ use crate::cmd::client::{Clients, gate};
 use crate::cmd::control::Pause;
 use crate::cmd::ctx::{Asks, Budget, Ctx, Exec, Facts, NOBODY, Stats, Task};
 use crate::cmd::fleet::{Fleet, Local};
+use crate::cmd::persistence::{self, NotBegun};
 use crate::cmd::profile::Profile;
 use crate::cmd::room::{Made, Room};
 use crate::cmd::spec::Commands;
@@ -24,6 +25,7 @@ use crate::config::Config;
 use crate::db::{Access, Alone};
 use crate::proto::reply::Reply;
 use crate::pubsub::Exchange;
+use crate::store::{Job, Refused, Store, load, save};
 use crate::table::Site;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -49,6 +51,12 @@ pub struct Engine<A = Alone> {
     pub profile: Profile,
     pub facts: Facts,
     pub fleet: Fleet,
+    pub store: Arc<Store>,
+    /// It saves by itself, as its settings say: at the save points, and at the end.
+    pub saves_by_itself: bool,
+    /// This worker's part of a save, and of a load.
+    pub pass: save::Pass,
+    pub intake: load::Intake,
 }
 
 impl Engine<Alone> {
@@ -95,6 +103,10 @@ impl<A: Access> Engine<A> {
             facts: Facts { start_unix_ms: clock.unix_ms(), ..Facts::default() },
             fleet: Fleet::alone(),
             config,
+            store: Arc::new(Store::new(1, clock.unix_ms() / 1000)),
+            saves_by_itself: false,
+            pass: save::Pass::default(),
+            intake: load::Intake::default(),
             clock,
         }
     }
@@ -131,6 +143,34 @@ impl<A: Access> Engine<A> {
         let made = self.room.make_within(&mut db, &mut budget);
         db.unlock();
         made == Made::Working
+    }
+
+    /// Begins a save if one is due.
+    pub fn save_if_due(&mut self) {
+        let dirty = self.fleet.sum(&self.stats, |stats| stats.dirty);
+        if !persistence::is_due(&self.store, &self.config, dirty, self.clock.unix_ms() / 1000) {
+            return;
+        }
+        let counted = (dirty, self.fleet.sum(&self.stats, Stats::held_bytes));
+        let mut db = self.keyspace.db(0, self.clock.unix_ms());
+        let begun = persistence::begin(&mut db, &self.store, &self.config, Job::Background, counted);
+        db.unlock();
+        match begun {
+            Ok(_) => log::info!("Background saving started"),
+            Err(NotBegun::Refused(Refused::NoThread(error))) => log::warn!("Can't save in background: {error}"),
+            // The next look will do.
+            Err(NotBegun::Refused(_) | NotBegun::Held) => {}
+        }
+    }
+
+    /// Works on a save for some time.
+    pub fn save_some(&mut self, time_left: impl FnMut() -> bool) -> save::Progress {
+        self.pass.work(&mut self.keyspace, &self.store, self.fleet.me(), time_left)
+    }
+
+    /// Works on a load for some time.
+    pub fn load_some(&mut self, time_left: impl FnMut() -> bool) -> load::Progress {
+        self.intake.work(&mut self.keyspace, &self.store, self.clock.unix_ms(), time_left)
     }
 
     /// Publishes what has happened to keys.
@@ -237,6 +277,7 @@ impl<A: Access> Engine<A> {
             profile: &mut self.profile,
             facts: &self.facts,
             fleet: &self.fleet,
+            store: &self.store,
             commands: &self.commands,
             clock: &self.clock,
             rng: &mut self.rng,

@@ -17,6 +17,7 @@ use crate::base::out::Out;
 use crate::cmd::acl::allow;
 use crate::cmd::blocking::serve_ready;
 use crate::cmd::client::{Replies, gate};
+use crate::cmd::control::reason;
 use crate::cmd::ctx::{Args, Ctx, Exec, FAILED, Failure, Outcome, Task};
 use crate::cmd::many::{OUT_HIGH_BYTES, SLICED_MIN_ARGS};
 use crate::cmd::profile::Stretch;
@@ -59,7 +60,6 @@ pub enum End {
 
 /// Reasons to look twice, beside those of `client::gate`.
 const HOLDS: u16 = 1 << 15;
-const PAUSE: u16 = 1 << 14;
 
 impl<A: Access> Engine<A> {
     /// A request of the command `row`; has the bucket of its first key fetched.
@@ -112,9 +112,7 @@ impl<A: Access> Engine<A> {
         if !ALOUD && gate & gate::SILENT != 0 {
             return self.run_silent(me, batch, share, out);
         }
-        if self.pause.is_on() {
-            gate |= PAUSE;
-        }
+        gate |= self.pause.reasons();
         if !A::SHARED && self.keyspace.is_holding() {
             gate |= HOLDS;
         }
@@ -283,7 +281,7 @@ impl<A: Access> Engine<A> {
             && argc > SLICED_MIN_ARGS
             && row.takes(argc)
             && self.clients.get(me).gate & !(gate::HARMLESS | gate::SILENT | gate::RESTRICTED) == 0
-            && !self.pause.is_on()
+            && self.pause.reasons() == 0
         {
             self.stats.commands += 1;
             let mut ctx = self.ctx(me, out);
@@ -367,9 +365,7 @@ impl<A: Access> Engine<A> {
         out: &mut Out,
     ) -> Result<End, &'static Command<Exec>> {
         let mut gate = self.clients.get(me).gate;
-        if self.pause.is_on() {
-            gate |= PAUSE;
-        }
+        gate |= self.pause.reasons();
         if !A::SHARED && self.keyspace.is_holding() {
             gate |= HOLDS;
         }
@@ -575,11 +571,19 @@ fn look_twice(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, re
         reject(ctx, Some(row), refusal.text());
         return Verdict::Refused;
     }
+    if reasons & reason::UNSAVED != 0 && row.flags.intersects(Flags::of(&[Flags::WRITE, Flags::TELLS_OF_ERRORS])) {
+        reject(ctx, Some(row), errors::MISCONF_RDB);
+        return Verdict::Refused;
+    }
     if reasons & gate::LISTENS != 0 && !row.flags.contains(Flags::SUBSCRIBED) {
         reject(ctx, Some(row), errors::not_while_subscribed(row.name));
         return Verdict::Refused;
     }
-    if reasons & PAUSE != 0 && ctx.pause.stops(row.flags) {
+    if reasons & reason::LOADING != 0 && !row.flags.intersects(Flags::of(&[Flags::LOADING, Flags::TELLS_OF_ERRORS])) {
+        reject(ctx, Some(row), errors::LOADING);
+        return Verdict::Refused;
+    }
+    if reasons & reason::PAUSE != 0 && ctx.pause.stops(row.flags) {
         return Verdict::Wait(Waits::Pause);
     }
     let mut reasons = reasons;

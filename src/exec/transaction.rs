@@ -12,6 +12,7 @@ use super::pipeline::{Waits, apply_effects, keys_of, must_wait};
 use crate::base::out::Out;
 use crate::cmd::acl::allow;
 use crate::cmd::client::{Replies, gate};
+use crate::cmd::control::reason;
 use crate::cmd::ctx::{Args, Budget, Ctx, Exec, FAILED, Outcome, Task};
 use crate::cmd::profile::Stretch;
 use crate::cmd::slowlog;
@@ -40,6 +41,13 @@ pub(super) fn execute(ctx: &mut Ctx<'_>, exec: &'static Command<Exec>) -> Execut
     if ctx.pause.stops(queue.flags()) {
         ctx.return_queue(queue);
         return Executed::Wait(Waits::Pause);
+    }
+    let unsaved = ctx.pause.reasons() & reason::UNSAVED != 0 && queue.flags().contains(Flags::WRITE);
+    if unsaved {
+        ctx.return_queue(queue);
+        ctx.end_transaction();
+        ctx.fail(errors::exec_refused(errors::MISCONF_RDB.as_bytes()));
+        return Executed::Done;
     }
     if ctx.client().transaction().is_some_and(|transaction| transaction.is_aborted()) {
         ctx.return_queue(queue);

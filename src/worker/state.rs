@@ -7,12 +7,14 @@ use crate::base::sync::mailbox::Receiver;
 use crate::cmd::client::{Client, gate, mark};
 use crate::cmd::ctx::{Budget, Task};
 use crate::cmd::fleet::Errand;
+use crate::cmd::persistence::Ending;
 use crate::config::OutputLimit;
 use crate::db::{Access, Alone};
 use crate::exec::Engine;
 use crate::net::{Answers, Balance, ConnId, Flow, Handler, Input, Peer, Why};
 use crate::proto::errors;
 use crate::session::{Session, Turn};
+use crate::store::{flag, load, save};
 use crate::worker::rates::Rates;
 use bumpalo::Bump;
 use std::collections::{HashMap, VecDeque};
@@ -26,6 +28,10 @@ const DISPATCH_LOOK: u32 = 8;
 /// Background work of a turn.
 const BACKGROUND_MIN_NS: u64 = 50_000;
 const BACKGROUND_MAX_NS: u64 = 100_000;
+/// Of a load: nobody else has something to do.
+const LOAD_SLICE_NS: u64 = 500_000;
+/// A worker that can do nothing for a save or load looks again after this.
+const STORE_WAIT: Duration = Duration::from_millis(1);
 /// Output below which a session that waited for room goes on.
 const OUT_LOW_BYTES: usize = crate::cmd::many::OUT_HIGH_BYTES / 4;
 /// Less queued output than this is not counted to the client: it is gone before anybody could ask.
@@ -102,6 +108,11 @@ pub struct State<A = Alone> {
     cron_cursor: u32,
     rates: Rates<3>,
     terminate: bool,
+    /// Of the store, as last seen; and how many of its saves and loads had ended.
+    store_flags: u16,
+    store_endings: u64,
+    /// How long a wait may be while a save or load goes on.
+    store_wait: Option<Duration>,
     /// What other workers want done, with several.
     pub(super) mail: Option<Receiver<Errand>>,
     pub(super) errands: VecDeque<Errand>,
@@ -136,6 +147,9 @@ impl<A: Access> State<A> {
             cron_cursor: 0,
             rates: Rates::new(now_ns),
             terminate: false,
+            store_flags: 0,
+            store_endings: 0,
+            store_wait: None,
             mail: None,
             errands: VecDeque::new(),
             balance: None,
@@ -177,11 +191,12 @@ impl<A: Access> State<A> {
     pub fn timeout(&self) -> Duration {
         let published =
             self.engine.pubsub.has_incoming() || self.engine.pubsub.has_outgoing() || self.engine.keyspace.has_news();
-        if self.background_due || published || !self.ready.is_empty() || !self.orphans.is_empty() || self.has_errands()
-        {
+        let orphans = self.orphans.iter().any(|orphan| !orphan.task.waits_for_others());
+        if self.background_due || published || !self.ready.is_empty() || orphans || self.has_errands() {
             return Duration::ZERO;
         }
         let cron = Duration::from_nanos(self.cron_due_ns.saturating_sub(self.now_ns));
+        let cron = self.store_wait.map_or(cron, |wait| cron.min(wait));
         let unix_ms = self.engine.clock.unix_ms();
         let due =
             self.engine.keyspace.next_due_ms().map(|due| Duration::from_millis(due.saturating_sub(unix_ms).max(1)));
@@ -200,7 +215,20 @@ impl<A: Access> State<A> {
             self.engine.clock.tick();
             self.woken_ns = self.engine.clock.mono_ns();
             self.engine.reckon_room(false);
+            self.follow_store();
         }
+    }
+
+    /// Sees what saving and loading ask of commands.
+    #[inline]
+    fn follow_store(&mut self) {
+        let Engine { store, pause, config, fleet, .. } = &mut self.engine;
+        let flags = store.flags();
+        if flags != self.store_flags {
+            self.store_flags = flags;
+            store.saw(fleet.me(), flags);
+        }
+        pause.follow(flags, || config.stop_writes_on_bgsave_error && !config.save_points.is_empty());
     }
 
     /// A turn ends: counts it, up to the last reading of the watch, by `background`.
@@ -402,6 +430,7 @@ impl<A: Access> State<A> {
             self.engine.reckon_room(true);
         }
         self.background_due |= self.engine.make_room(Duration::from_nanos(slice_ns));
+        self.work_on_store(slice_ns);
         // With several workers it takes a look at every shard.
         if if A::SHARED { cron && self.engine.fleet.me() == 0 } else { worked || cron } {
             let used = self.engine.used_bytes();
@@ -409,9 +438,41 @@ impl<A: Access> State<A> {
         }
     }
 
-    /// Some times a second: rates for INFO, clients that idle too long.
+    /// This worker's part of a save or a load, for some time more; and what follows from their ends.
+    fn work_on_store(&mut self, slice_ns: u64) {
+        self.store_wait = None;
+        if self.engine.store.is_saving() {
+            let (watch, until_ns) = (self.watch.clone(), self.now_ns + slice_ns);
+            let progress = self.engine.save_some(|| watch.now_ns() < until_ns);
+            let more = progress == save::Progress::More;
+            self.store_wait = Some(if more { Duration::ZERO } else { STORE_WAIT });
+        }
+        if self.engine.store.is_loading() {
+            let (watch, until_ns) = (self.watch.clone(), self.now_ns + LOAD_SLICE_NS);
+            let progress = self.engine.load_some(|| watch.now_ns() < until_ns);
+            let more = progress == load::Progress::More;
+            self.store_wait = Some(if more { Duration::ZERO } else { STORE_WAIT });
+        }
+        if self.store_endings != self.engine.store.endings() {
+            self.store_endings = self.engine.store.endings();
+            let store = &self.engine.store;
+            self.engine.asks.wake.append(&mut store.woken(self.engine.fleet.me()));
+            if store.flags() & flag::LOADING != 0
+                && let Some(why) = store.load().and_then(|loading| loading.failure())
+            {
+                store.fail(format!("cannot load {why}"));
+                self.engine.asks.shutdown = Some(true);
+            }
+            self.store_wait = Some(Duration::ZERO);
+        }
+    }
+
+    /// Some times a second: rates for INFO, clients that idle too long, save points.
     fn cron(&mut self) {
         self.engine.flush_due();
+        if self.engine.saves_by_itself && self.engine.fleet.me() == 0 {
+            self.engine.save_if_due();
+        }
         let stats = &mut self.engine.stats;
         let counts = [stats.commands, stats.input_bytes, stats.output_bytes];
         if self.rates.sample(self.woken_ns, counts) {
@@ -590,11 +651,18 @@ impl<A: Access> Handler for State<A> {
     }
 
     fn signal(&mut self, signo: i32) {
-        if self.terminate {
+        // One after a last save that has failed is a first one again.
+        let ending = self.engine.asks.shutdown.is_some() || self.engine.store.flags() & flag::ENDING != 0;
+        if self.terminate && ending {
             // A second signal: the user does not want to wait.
             self.engine.asks.shutdown = Some(true);
-        } else {
+        } else if !self.engine.saves_by_itself
+            || self.engine.config.save_points.is_empty()
+            || self.engine.store.is_loading()
+        {
             self.engine.asks.shutdown = Some(false);
+        } else {
+            self.orphans.push_back(Orphan { task: Box::new(Ending::new(false, false)), database: 0, bytes: 0 });
         }
         self.terminate = true;
         log::warn!("Received {}, shutting down", if signo == libc::SIGINT { "SIGINT" } else { "SIGTERM" });

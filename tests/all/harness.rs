@@ -130,6 +130,11 @@ impl Server {
         program("redis-server").map(|binary| Server::run(&binary, Kind::Redis, None, &[]))
     }
 
+    /// `redis-server` with more arguments.
+    pub fn other(binary: &Path, arguments: &[&str]) -> Server {
+        Server::run(binary, Kind::Redis, None, arguments)
+    }
+
     fn run(binary: &Path, kind: Kind, file: Option<&str>, arguments: &[&str]) -> Server {
         // Between letting go of the free port and the server's bind somebody else may take it: then the server exits, and we try again.
         for _ in 0..20 {
@@ -274,9 +279,11 @@ fn common_arguments(command: &mut Command, kind: Kind, port: u16, folder: &Path)
     command.current_dir(folder);
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
     command.arg("--dir").arg(folder);
+    // Whoever wants files says so; they are in the server's folder.
+    command.args(["--save", "", "--appendonly", "no"]);
     if kind == Kind::Redis {
-        // What Dolmen does not need to be told: it persists nothing yet, and DEBUG SLEEP needs no permission.
-        command.args(["--save", "", "--appendonly", "no", "--enable-debug-command", "yes"]);
+        // What Dolmen does not need to be told: DEBUG needs no permission.
+        command.args(["--enable-debug-command", "yes"]);
     }
 }
 

@@ -37,6 +37,7 @@ mod memory;
 mod moves;
 mod notifications;
 mod notifications_collections;
+mod persistence;
 mod protocol;
 mod pubsub;
 mod rdb;

@@ -46,7 +46,7 @@ pub fn dump(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
             return ctx.suspend(Box::new(task));
         }
         Content::Packed(kind, packed) => {
-            let payload = collections::packed_payload(&ctx.db, *kind, packed);
+            let payload = collections::packed_payload(*kind, packed);
             ctx.reply.bulk(&payload);
             return Outcome::Done;
         }

@@ -16,6 +16,8 @@ const PIECE_BYTES: usize = 512;
 const ITEM_BYTES_MAX: usize = if HEAD_BYTES_MAX > 8 { HEAD_BYTES_MAX } else { 8 };
 const PLAIN_NODE: u64 = 1;
 const PACKED_NODE: u64 = 2;
+/// A deadline of Valkey's that is none.
+const NO_DEADLINE: u64 = u64::MAX;
 /// What an old score has in place of its length.
 const OLD_NAN: u8 = 253;
 const OLD_INFINITY: u8 = 254;
@@ -43,6 +45,8 @@ enum Layout {
     Scores,
     /// A date, then the same, each element with a deadline from there before it.
     Deadlines,
+    /// A count, and elements of so many strings, each with a deadline behind it.
+    DeadlinesBehind,
     /// One string with all the elements.
     Packed(Format),
     /// A date, which means nothing then, and one string with all of the elements, deadlines included.
@@ -62,6 +66,7 @@ enum Next {
     /// The first of an element, or of a node.
     First,
     Deadline,
+    DeadlineBehind,
     Mark,
     /// A string that is one of an element.
     String,
@@ -123,8 +128,10 @@ pub struct Decoder {
     /// From which deadlines count.
     date_ms: u64,
     max_bytes: u64,
-    /// Bytes of the value that did not come yet.
+    /// Bytes of the value that did not come yet, if it is known how many; else more than there can be.
     to_come: u64,
+    /// A value without elements is one.
+    may_be_empty: bool,
     input: Waiting,
     contents: Contents,
     text: Waiting,
@@ -157,6 +164,7 @@ fn layout_of(first: u8) -> Option<(Kind, Layout)> {
         value_type::HASH_ZIPLIST => (Kind::Hash, Layout::Packed(Format::Ziplist)),
         value_type::HASH_LISTPACK => (Kind::Hash, Layout::Packed(Format::Listpack)),
         value_type::HASH_METADATA => (Kind::Hash, Layout::Deadlines),
+        value_type::HASH_2 => (Kind::Hash, Layout::DeadlinesBehind),
         value_type::HASH_LISTPACK_EX => (Kind::Hash, Layout::PackedDeadlines),
         _ => return None,
     })
@@ -172,7 +180,9 @@ impl Decoder {
         let (kind, layout) = layout_of(first).ok_or(Malformed)?;
         let strings = match kind {
             Kind::List | Kind::Set => 1,
-            Kind::Hash | Kind::Zset => 2 + usize::from(layout == Layout::PackedDeadlines),
+            Kind::Hash | Kind::Zset => {
+                2 + usize::from(matches!(layout, Layout::PackedDeadlines | Layout::DeadlinesBehind))
+            }
         };
         let distinct = layout == Layout::Packed(Format::Intset);
         Ok(Decoder {
@@ -183,6 +193,7 @@ impl Decoder {
             date_ms: 0,
             max_bytes: max_bytes.min(entry::LEN_MAX as u64),
             to_come: value_bytes,
+            may_be_empty: false,
             input: Waiting::default(),
             contents: Contents { left: 0, unpacker: None, holder: None },
             text: Waiting::default(),
@@ -191,9 +202,42 @@ impl Decoder {
         })
     }
 
+    /// The same for a value of which nobody knows where it ends: others follow. What is fed and belongs to them can be taken back
+    /// ([`Decoder::take_back`]). It may have no elements.
+    ///
+    /// # Errors
+    /// As of `new`.
+    pub fn of_stream(first: u8, max_bytes: u64, seed: u64) -> Result<Decoder, Malformed> {
+        Ok(Decoder { may_be_empty: true, ..Decoder::new(first, u64::MAX, max_bytes, seed)? })
+    }
+
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
+    }
+
+    /// Gives the bytes back that were fed and not used; their number. Behind [`Progress::Done`] they are what follows the value, before it they
+    /// have to be fed again.
+    pub fn take_back(&mut self) -> usize {
+        let bytes = self.input.rest().len();
+        self.input.clear();
+        self.to_come = self.to_come.saturating_add(bytes as u64);
+        bytes
+    }
+
+    /// How many bytes are wanted next, about.
+    #[must_use]
+    pub fn wants(&self) -> u64 {
+        if self.next == Next::Contents {
+            self.contents.left.saturating_sub(self.input.rest().len() as u64).max(1)
+        } else {
+            ITEM_BYTES_MAX as u64
+        }
+    }
+
+    /// Nothing more will come than was fed so far.
+    pub fn end(&mut self) {
+        self.to_come = 0;
     }
 
     /// How many elements came out so far.
@@ -226,7 +270,8 @@ impl Decoder {
         self.made = 0;
         while run.len() < full && self.made < budget_bytes {
             if self.next == Next::End {
-                return if self.elements.count() > 0 { Ok(Progress::Done) } else { Err(Malformed) };
+                let is_value = self.elements.count() > 0 || self.may_be_empty;
+                return if is_value { Ok(Progress::Done) } else { Err(Malformed) };
             }
             let fed = match self.next {
                 Next::Contents => self.contents(run)?,
@@ -251,16 +296,12 @@ impl Decoder {
     /// What the next element or node begins with.
     fn first(&mut self) {
         self.next = match self.layout {
-            Layout::Plain | Layout::OldScores | Layout::Scores | Layout::Deadlines | Layout::Nodes(_)
-                if self.left == 0 =>
-            {
-                Next::End
-            }
-            Layout::MarkedNodes if self.left == 0 => Next::End,
-            Layout::Plain | Layout::OldScores | Layout::Scores => Next::String,
-            Layout::Deadlines => Next::Deadline,
-            Layout::Nodes(format) | Layout::Packed(format) => Next::Holder(format),
+            Layout::Packed(format) => Next::Holder(format),
             Layout::PackedDeadlines => Next::Holder(Format::Listpack),
+            _ if self.left == 0 => Next::End,
+            Layout::Plain | Layout::OldScores | Layout::Scores | Layout::DeadlinesBehind => Next::String,
+            Layout::Deadlines => Next::Deadline,
+            Layout::Nodes(format) => Next::Holder(format),
             Layout::MarkedNodes => Next::Mark,
         };
     }
@@ -288,11 +329,12 @@ impl Decoder {
                 let least_bytes: u64 = match (self.layout, self.kind) {
                     (Layout::Scores, _) => 9,
                     (Layout::Deadlines, _) => 3,
+                    (Layout::DeadlinesBehind, _) => 10,
                     (_, Kind::Hash | Kind::Zset) | (Layout::MarkedNodes, _) => 2,
                     _ => 1,
                 };
-                let bytes = rest.len() as u64 + self.to_come;
-                if self.left == 0 || self.left > bytes / least_bytes {
+                let bytes = self.to_come.saturating_add(rest.len() as u64);
+                if (self.left == 0 && !self.may_be_empty) || self.left > bytes / least_bytes {
                     return Err(Malformed);
                 }
                 self.elements.expect(self.left);
@@ -304,6 +346,14 @@ impl Decoder {
                     self.elements.set_deadline(self.date_ms.checked_add(from_first - 1).ok_or(Malformed)?)?;
                 }
                 Next::String
+            }
+            Next::DeadlineBehind => {
+                let deadline_ms = u64::from_le_bytes(array(&mut rest)?);
+                let deadline_ms = if deadline_ms == NO_DEADLINE { 0 } else { deadline_ms };
+                let deadline_ms = i64::try_from(deadline_ms).map_err(|_| Malformed)?;
+                self.elements.put(Entry::Int(deadline_ms), run)?;
+                self.left -= 1;
+                Next::First
             }
             Next::Mark => match length(&mut rest)? {
                 PLAIN_NODE => Next::String,
@@ -336,7 +386,7 @@ impl Decoder {
 
     /// Begins with the contents of a string.
     fn open(&mut self, head: Head, format: Option<Format>, run: &mut Vec<u8>) -> Result<(), Malformed> {
-        let there = self.input.rest().len() as u64 + self.to_come;
+        let there = self.to_come.saturating_add(self.input.rest().len() as u64);
         let max_bytes = if format.is_some() { u32::MAX.into() } else { self.max_bytes };
         let (left, bytes, unpacker) = match (head, format) {
             (Head::Int(number), None) => return self.string(Entry::Int(number), run),
@@ -458,6 +508,7 @@ impl Decoder {
             _ if whole => Next::First,
             Layout::Scores => Next::Score,
             Layout::OldScores => Next::OldScore,
+            Layout::DeadlinesBehind if self.elements.strings_came() == 2 => Next::DeadlineBehind,
             _ => Next::String,
         };
     }

@@ -172,6 +172,12 @@ impl Elements {
         self.came == 0
     }
 
+    /// How many strings of the element at hand came already.
+    #[must_use]
+    pub fn strings_came(&self) -> usize {
+        self.came
+    }
+
     /// How many have been complete.
     #[must_use]
     pub fn count(&self) -> u64 {

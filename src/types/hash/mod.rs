@@ -211,6 +211,10 @@ impl Container for Hash {
         self.table.heap_bytes() + self.timed.heap_bytes()
     }
 
+    fn kept_bytes(&self) -> u64 {
+        self.table.kept_bytes() as u64
+    }
+
     fn open_view(&mut self, _: &Slab, _: Span) -> View {
         self.views += 1;
         View(self.table.open_view(self.views))
