@@ -46,6 +46,9 @@ pub const CACHING_NO: &str = "ERR CLIENT CACHING NO is only valid when tracking 
 /// OBJECT FREQ.
 pub const NO_LFU: &str = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching \
      between policies at runtime LRU and LFU data will take some time to adjust.";
+/// SORT with BY or GET, of a client that may not read all keys.
+pub const SORT_BY_DENIED: &str = "ERR BY option of SORT denied due to insufficient ACL permissions.";
+pub const SORT_GET_DENIED: &str = "ERR GET option of SORT denied due to insufficient ACL permissions.";
 /// OBJECT IDLETIME.
 pub const NO_IDLE_TIME: &str = "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between \
      policies at runtime LRU and LFU data will take some time to adjust.";

@@ -7,6 +7,7 @@ mod job;
 mod options;
 mod order;
 
+use super::acl::may_read_any_key;
 use super::ctx::{Args, Ctx, FIRST_SLICE, Failure, Outcome};
 use super::ctx::{Budget, Task};
 use crate::db::{Db, Key, Type};
@@ -32,7 +33,8 @@ pub fn sort_ro(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
 }
 
 fn run(ctx: &mut Ctx<'_>, args: Args<'_>, read_only: bool) -> Outcome {
-    let options = match Options::parse(args, read_only) {
+    let reads_any = ctx.commands.find(args[0]).is_none_or(|row| may_read_any_key(ctx, row, args));
+    let options = match Options::parse(args, read_only, reads_any) {
         Ok(options) => options,
         Err(failure) => return ctx.fail(failure),
     };

@@ -20,11 +20,12 @@ pub struct Options {
 }
 
 impl Options {
-    /// Reads the arguments behind the key; `read_only`: of SORT_RO, which knows no STORE.
+    /// Reads the arguments behind the key; `read_only`: of SORT_RO, which knows no STORE; `reads_any`: the client may read keys that the request
+    /// does not name.
     ///
     /// # Errors
     /// The texts that Redis answers.
-    pub fn parse(args: Args<'_>, read_only: bool) -> Result<Options, Failure> {
+    pub fn parse(args: Args<'_>, read_only: bool, reads_any: bool) -> Result<Options, Failure> {
         let mut options = Options::default();
         let mut at = 2;
         while at < args.len() {
@@ -42,11 +43,18 @@ impl Options {
                     at += 1;
                 }
                 b"by" if left >= 1 => {
-                    options.unsorted |= !args[at + 1].contains(&b'*');
+                    let unsorted = !args[at + 1].contains(&b'*');
+                    if !unsorted && !reads_any {
+                        return Err(errors::SORT_BY_DENIED.into());
+                    }
+                    options.unsorted |= unsorted;
                     options.by = Some(Pattern::new(args[at + 1]));
                     at += 1;
                 }
                 b"get" if left >= 1 => {
+                    if !reads_any {
+                        return Err(errors::SORT_GET_DENIED.into());
+                    }
                     options.get.push(Pattern::new(args[at + 1]));
                     at += 1;
                 }
@@ -122,7 +130,7 @@ mod tests {
 
     fn parse(line: &str, read_only: bool) -> Result<Options, String> {
         let args: Vec<&[u8]> = line.split(' ').map(str::as_bytes).collect();
-        Options::parse(&args, read_only).map_err(|failure| String::from_utf8(failure.text().to_vec()).unwrap())
+        Options::parse(&args, read_only, true).map_err(|failure| String::from_utf8(failure.text().to_vec()).unwrap())
     }
 
     #[test]
