@@ -23,6 +23,8 @@ pub mod options;
 pub mod parts;
 pub mod pieces;
 pub mod pubsub;
+mod runs;
+pub mod scan;
 pub mod server;
 pub mod sets;
 pub mod settings;

@@ -4,8 +4,8 @@ use super::bits::{self, field, op};
 use super::ctx::{Exec, Sliced};
 use super::spec::{self, Command};
 use super::{
-    connection, control, dump, expire, hashes, info, keys, lists, many, memory, moves, object, pubsub, server, sets,
-    settings, sort, strings, tracking, transactions, zsets,
+    connection, control, dump, expire, hashes, info, keys, lists, many, memory, moves, object, pubsub, scan, server,
+    sets, settings, sort, strings, tracking, transactions, zsets,
 };
 use crate::db::hold::Mode;
 
@@ -146,7 +146,7 @@ pub static COMMANDS: &[Command<Exec>] = &[
     spec::HINCRBY.run(Exec::new(hashes::hincrby)),
     spec::HINCRBYFLOAT.run(Exec::new(hashes::hincrbyfloat)),
     spec::HRANDFIELD.run(Exec::new(hashes::hrandfield)),
-    spec::HSCAN.run(Exec::new(hashes::hscan)),
+    spec::HSCAN.run(Exec::new(scan::hscan)),
     spec::HEXPIRE.run(Exec::new(hashes::hexpire)),
     spec::HPEXPIRE.run(Exec::new(hashes::hpexpire)),
     spec::HEXPIREAT.run(Exec::new(hashes::hexpireat)),
@@ -199,7 +199,7 @@ pub static COMMANDS: &[Command<Exec>] = &[
     spec::SUNIONSTORE.run(Exec::new(sets::combine::sunionstore)),
     spec::SDIFF.run(Exec::new(sets::combine::sdiff)),
     spec::SDIFFSTORE.run(Exec::new(sets::combine::sdiffstore)),
-    spec::SSCAN.run(Exec::new(sets::sscan)),
+    spec::SSCAN.run(Exec::new(scan::sscan)),
     // Sorted sets
     spec::ZADD.run(zsets::MANY_ZADD),
     spec::ZINCRBY.run(Exec::new(zsets::zincrby)),
@@ -235,7 +235,7 @@ pub static COMMANDS: &[Command<Exec>] = &[
     spec::ZDIFFSTORE.run(Exec::new(zsets::zdiffstore)),
     spec::ZINTERCARD.run(Exec::new(zsets::zintercard)),
     spec::ZRANDMEMBER.run(Exec::new(zsets::zrandmember)),
-    spec::ZSCAN.run(Exec::new(zsets::zscan)),
+    spec::ZSCAN.run(Exec::new(scan::zscan)),
     // Keys of any type
     spec::DEL.run(Exec::sliced(del, &DEL)),
     spec::UNLINK.run(Exec::sliced(del, &DEL)),
