@@ -160,6 +160,8 @@ pub mod mark {
     pub const LISTENS: u8 = 8;
     /// Its command goes on in slices.
     pub const SUSPENDED: u8 = 16;
+    /// What its present command answers is told whatever CLIENT REPLY says.
+    pub const PUSHED: u8 = 32;
 }
 
 const REPLIES: [Replies; 4] = [Replies::All, Replies::None, Replies::Skip, Replies::SkipNext];

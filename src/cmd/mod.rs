@@ -30,6 +30,8 @@ pub mod pieces;
 pub mod profile;
 pub mod pubsub;
 pub mod room;
+mod runs;
+pub mod scan;
 pub mod server;
 pub mod sets;
 pub mod settings;

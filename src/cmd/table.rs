@@ -5,7 +5,7 @@ use super::ctx::{Exec, Sliced};
 use super::spec::{self, Command};
 use super::{
     acl, connection, control, dump, expire, hashes, info, keys, latency, lists, many, memory, moves, object,
-    persistence, pubsub, server, sets, settings, slowlog, sort, strings, tracking, transactions, zsets,
+    persistence, pubsub, scan, server, sets, settings, slowlog, sort, strings, tracking, transactions, zsets,
 };
 use crate::acl::Channels;
 use crate::db::hold::Mode;
@@ -183,7 +183,7 @@ static ROWS: &[Command<Exec>] = &[
     spec::HINCRBY.run(Exec::new(hashes::hincrby)),
     spec::HINCRBYFLOAT.run(Exec::new(hashes::hincrbyfloat)),
     spec::HRANDFIELD.run(Exec::new(hashes::hrandfield)),
-    spec::HSCAN.run(Exec::new(hashes::hscan)),
+    spec::HSCAN.run(Exec::new(scan::hscan)),
     spec::HEXPIRE.run(Exec::new(hashes::hexpire)),
     spec::HPEXPIRE.run(Exec::new(hashes::hpexpire)),
     spec::HEXPIREAT.run(Exec::new(hashes::hexpireat)),
@@ -236,7 +236,7 @@ static ROWS: &[Command<Exec>] = &[
     spec::SUNIONSTORE.run(Exec::new(sets::combine::sunionstore)),
     spec::SDIFF.run(Exec::new(sets::combine::sdiff)),
     spec::SDIFFSTORE.run(Exec::new(sets::combine::sdiffstore)),
-    spec::SSCAN.run(Exec::new(sets::sscan)),
+    spec::SSCAN.run(Exec::new(scan::sscan)),
     // Sorted sets
     spec::ZADD.run(zsets::MANY_ZADD),
     spec::ZINCRBY.run(Exec::new(zsets::zincrby)),
@@ -272,7 +272,7 @@ static ROWS: &[Command<Exec>] = &[
     spec::ZDIFFSTORE.run(Exec::new(zsets::zdiffstore)),
     spec::ZINTERCARD.run(Exec::new(zsets::zintercard)),
     spec::ZRANDMEMBER.run(Exec::new(zsets::zrandmember)),
-    spec::ZSCAN.run(Exec::new(zsets::zscan)),
+    spec::ZSCAN.run(Exec::new(scan::zscan)),
     // Keys of any type
     spec::DEL.run(Exec::sliced(del, &DEL)),
     spec::UNLINK.run(Exec::sliced(del, &DEL)),

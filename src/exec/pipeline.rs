@@ -16,7 +16,7 @@ use super::transaction::{Executed, execute};
 use crate::base::out::Out;
 use crate::cmd::acl::allow;
 use crate::cmd::blocking::serve_ready;
-use crate::cmd::client::{Replies, gate};
+use crate::cmd::client::{Replies, gate, mark};
 use crate::cmd::control::reason;
 use crate::cmd::ctx::{Args, Ctx, Exec, FAILED, Failure, Outcome, Task};
 use crate::cmd::many::{OUT_HIGH_BYTES, SLICED_MIN_ARGS};
@@ -215,21 +215,22 @@ impl<A: Access> Engine<A> {
         if client.replies() == Replies::SkipNext {
             client.set_replies(Replies::Skip);
         }
+        client.set_mark(mark::PUSHED, false);
         let mut reply = Out::new();
         let end = run(self, &mut reply);
         if matches!(end, End::Suspended(..) | End::Held(..)) {
             return end;
         }
         let client = self.clients.get_mut(me);
-        match client.replies() {
-            // The command itself has changed it: CLIENT REPLY ON, RESET.
-            Replies::All => {
-                let mut slices = Vec::new();
-                reply.slices(&mut slices, usize::MAX);
-                slices.iter().for_each(|slice| out.extend(slice));
-            }
-            Replies::Skip => client.set_replies(Replies::All),
-            Replies::None | Replies::SkipNext => {}
+        let replies = client.replies();
+        if replies == Replies::Skip {
+            client.set_replies(Replies::All);
+        }
+        // The command itself may have changed it: CLIENT REPLY ON, RESET.
+        if replies == Replies::All || client.is(mark::PUSHED) {
+            let mut slices = Vec::new();
+            reply.slices(&mut slices, usize::MAX);
+            slices.iter().for_each(|slice| out.extend(slice));
         }
         end
     }

@@ -1,10 +1,8 @@
-//! Sets: SADD SREM SCARD SISMEMBER SMISMEMBER SMEMBERS SMOVE SSCAN; random members in `random`, operations on several sets in `combine`.
+//! Sets: SADD SREM SCARD SISMEMBER SMISMEMBER SMEMBERS SMOVE; random members in `random`, operations on several sets in `combine`.
 
 pub mod combine;
 mod many;
 pub mod random;
-mod runs;
-mod scan;
 
 use super::ctx::{Args, Ctx, Outcome};
 use super::event::Event;
@@ -17,7 +15,6 @@ use crate::proto::reply::Reply;
 use crate::types::set::{Member, Set};
 use crate::types::{Form, Look, Span};
 pub use many::{MANY_SADD, MANY_SMISMEMBER, MANY_SREM};
-pub use scan::sscan;
 
 /// Takes a member off a run and writes it.
 fn write_next(reply: &mut Reply<'_>, entries: &mut Entries<'_>) {
