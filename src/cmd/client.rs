@@ -152,6 +152,8 @@ pub mod mark {
     pub const LISTENS: u8 = 8;
     /// Its command goes on in slices.
     pub const SUSPENDED: u8 = 16;
+    /// It is shown every command (MONITOR).
+    pub const MONITORS: u8 = 32;
 }
 
 const REPLIES: [Replies; 4] = [Replies::All, Replies::None, Replies::Skip, Replies::SkipNext];
@@ -309,6 +311,9 @@ impl Client {
             self.transaction().map_or((None, 0, 0, 0), |transaction| {
                 (transaction.queued(), transaction.queue_bytes(), transaction.bytes(), transaction.watches())
             });
+        if self.is(mark::MONITORS) {
+            flags.push('O');
+        }
         if queued.is_some() {
             flags.push('x');
         }

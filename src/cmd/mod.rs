@@ -18,6 +18,7 @@ pub mod keys;
 pub mod latency;
 pub mod lists;
 pub mod many;
+pub mod monitor;
 pub mod moves;
 pub mod notify;
 pub mod object;

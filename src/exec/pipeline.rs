@@ -16,9 +16,10 @@ use super::transaction::{Executed, execute};
 use crate::base::out::Out;
 use crate::cmd::acl::allow;
 use crate::cmd::blocking::serve_ready;
-use crate::cmd::client::{Replies, gate};
+use crate::cmd::client::gate;
 use crate::cmd::ctx::{Args, Ctx, Exec, FAILED, Failure, Outcome, Task};
 use crate::cmd::many::{OUT_HIGH_BYTES, SLICED_MIN_ARGS};
+use crate::cmd::monitor::show;
 use crate::cmd::profile::Stretch;
 use crate::cmd::slowlog;
 use crate::cmd::spec::{Command, Flags, KeyFlags, Located, Locking};
@@ -57,6 +58,7 @@ pub enum End {
 /// Reasons to look twice, beside those of `client::gate`.
 const HOLDS: u16 = 1 << 15;
 const PAUSE: u16 = 1 << 14;
+const WATCHED: u16 = 1 << 13;
 
 impl<A: Access> Engine<A> {
     /// A request of the command `row`; has the bucket of its first key fetched.
@@ -99,7 +101,13 @@ impl<A: Access> Engine<A> {
 
     /// `ALOUD`: `out` takes all replies.
     #[inline(always)]
-    fn run_as<const ALOUD: bool>(&mut self, me: u32, batch: &mut Batch<'_>, share: &Share, out: &mut Out) -> End {
+    pub(super) fn run_as<const ALOUD: bool>(
+        &mut self,
+        me: u32,
+        batch: &mut Batch<'_>,
+        share: &Share,
+        out: &mut Out,
+    ) -> End {
         let requests = batch.share(share);
         let client = self.clients.get_mut(me);
         if let Some(row) = requests.last().and_then(|r| r.row) {
@@ -111,6 +119,9 @@ impl<A: Access> Engine<A> {
         }
         if self.pause.is_on() {
             gate |= PAUSE;
+        }
+        if self.pubsub.is_watched() {
+            gate |= WATCHED;
         }
         if !A::SHARED && self.keyspace.is_holding() {
             gate |= HOLDS;
@@ -186,52 +197,6 @@ impl<A: Access> Engine<A> {
         End::All
     }
 
-    /// `run` for a client that does not get every reply: one request at a time, to see which.
-    #[cold]
-    #[inline(never)]
-    fn run_silent(&mut self, me: u32, batch: &mut Batch<'_>, share: &Share, out: &mut Out) -> End {
-        for at in share.requests.clone() {
-            let one = Share { requests: at..at + 1, epoch: share.epoch };
-            let i = at - share.requests.start;
-            let end = match self.silenced(me, out, |engine, out| engine.run_as::<true>(me, batch, &one, out)) {
-                End::All => continue,
-                End::Close => return End::Close,
-                End::Suspended(_, task) => End::Suspended(i, task),
-                End::Held(_, waits) => End::Held(i, waits),
-                End::Full(_) => End::Full(i),
-            };
-            // Whoever is told counts back what was not begun.
-            self.stats.commands += (share.requests.end - at - 1) as u64;
-            return end;
-        }
-        End::All
-    }
-
-    /// Has `run` run one request of a client that does not get every reply, and hands on its reply if the client gets it.
-    fn silenced(&mut self, me: u32, out: &mut Out, run: impl FnOnce(&mut Self, &mut Out) -> End) -> End {
-        let client = self.clients.get_mut(me);
-        if client.replies() == Replies::SkipNext {
-            client.set_replies(Replies::Skip);
-        }
-        let mut reply = Out::new();
-        let end = run(self, &mut reply);
-        if matches!(end, End::Suspended(..) | End::Held(..)) {
-            return end;
-        }
-        let client = self.clients.get_mut(me);
-        match client.replies() {
-            // The command itself has changed it: CLIENT REPLY ON, RESET.
-            Replies::All => {
-                let mut slices = Vec::new();
-                reply.slices(&mut slices, usize::MAX);
-                slices.iter().for_each(|slice| out.extend(slice));
-            }
-            Replies::Skip => client.set_replies(Replies::All),
-            Replies::None | Replies::SkipNext => {}
-        }
-        end
-    }
-
     /// Runs a request that arrived in pieces. `blob`: the value that was received in place. A request of very many keys takes the carry
     /// along into its task; otherwise the caller clears it.
     #[inline(never)]
@@ -279,6 +244,9 @@ impl<A: Access> Engine<A> {
             }
             let mut args = bumpalo::collections::Vec::new_in(arena);
             carry.args(&mut args);
+            if ctx.pubsub.is_watched() {
+                show(&mut ctx, row, &args);
+            }
             // What the slow log would keep; the request itself goes with the task.
             let kept = slowlog::kept(row, &args);
             drop(args);
@@ -337,6 +305,9 @@ impl<A: Access> Engine<A> {
         let mut gate = self.clients.get(me).gate;
         if self.pause.is_on() {
             gate |= PAUSE;
+        }
+        if self.pubsub.is_watched() {
+            gate |= WATCHED;
         }
         if !A::SHARED && self.keyspace.is_holding() {
             gate |= HOLDS;
@@ -512,6 +483,9 @@ fn instead(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, verdi
 fn timed_execute(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>) -> Executed {
     let mut stretch = Stretch::new(ctx.profile.ticker.now());
     let executed = execute(ctx, row);
+    if !matches!(executed, Executed::Wait(_)) && ctx.pubsub.is_watched() {
+        show(ctx, row, args);
+    }
     if matches!(executed, Executed::Done | Executed::Close) {
         stretch.add(row.short_number());
         settle(ctx, &mut stretch, row, args);
@@ -561,6 +535,9 @@ fn look_twice(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, re
     ctx.db.set_untouching(reasons & gate::NO_TOUCH != 0);
     if reasons & gate::TRACKS != 0 {
         ctx.track(row, keys_of(row, args));
+    }
+    if reasons & WATCHED != 0 {
+        show(ctx, row, args);
     }
     Verdict::Run
 }

@@ -31,6 +31,7 @@ mod hashes_ttl;
 mod hostile;
 mod keys;
 mod lists;
+mod monitor;
 mod moves;
 mod notifications;
 mod protocol;
