@@ -353,6 +353,7 @@ pub fn unblock(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
 pub fn reset(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
     let user = Arc::clone(ctx.acl.users().default_user());
     ctx.end_transaction();
+    super::monitor::stop(ctx);
     if ctx.client().is(mark::LISTENS) {
         let me = ctx.me;
         ctx.pubsub.leave(me);

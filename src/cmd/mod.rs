@@ -20,6 +20,7 @@ pub mod lists;
 pub mod many;
 pub mod memcache;
 pub mod memory;
+pub mod monitor;
 pub mod moves;
 pub mod notify;
 pub mod object;

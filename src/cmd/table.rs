@@ -4,7 +4,7 @@ use super::bits::{self, field, op};
 use super::ctx::{Exec, Sliced};
 use super::spec::{self, Command};
 use super::{
-    acl, connection, control, dump, expire, hashes, info, keys, latency, lists, many, memory, moves, object,
+    acl, connection, control, dump, expire, hashes, info, keys, latency, lists, many, memory, monitor, moves, object,
     persistence, pubsub, scan, server, sets, settings, slowlog, sort, strings, tracking, transactions, zsets,
 };
 use crate::acl::Channels;
@@ -328,6 +328,8 @@ static ROWS: &[Command<Exec>] = &[
     spec::ACL.container(Exec::new(server::unknown_subcommand), ACL),
     spec::SLOWLOG.container(Exec::new(server::unknown_subcommand), SLOWLOG),
     spec::LATENCY.container(Exec::new(server::unknown_subcommand), LATENCY),
+    spec::MONITOR.run(Exec::new(monitor::monitor)),
+    spec::LOLWUT.run(Exec::new(monitor::lolwut)),
     spec::TIME.run(Exec::new(server::time)),
     spec::DEBUG.run(Exec::new(server::debug)),
     spec::MEMORY.container(Exec::new(server::unknown_subcommand), MEMORY),

@@ -16,10 +16,11 @@ use super::transaction::{Executed, execute};
 use crate::base::out::Out;
 use crate::cmd::acl::allow;
 use crate::cmd::blocking::serve_ready;
-use crate::cmd::client::{Replies, gate, mark};
+use crate::cmd::client::gate;
 use crate::cmd::control::reason;
 use crate::cmd::ctx::{Args, Ctx, Exec, FAILED, Failure, Outcome, Task};
 use crate::cmd::many::{OUT_HIGH_BYTES, SLICED_MIN_ARGS};
+use crate::cmd::monitor::show;
 use crate::cmd::profile::Stretch;
 use crate::cmd::room::Made;
 use crate::cmd::slowlog;
@@ -60,6 +61,7 @@ pub enum End {
 
 /// Reasons to look twice, beside those of `client::gate`.
 const HOLDS: u16 = 1 << 15;
+const WATCHED: u16 = 1 << 10;
 
 impl<A: Access> Engine<A> {
     /// A request of the command `row`; has the bucket of its first key fetched.
@@ -102,7 +104,13 @@ impl<A: Access> Engine<A> {
 
     /// `ALOUD`: `out` takes all replies.
     #[inline(always)]
-    fn run_as<const ALOUD: bool>(&mut self, me: u32, batch: &mut Batch<'_>, share: &Share, out: &mut Out) -> End {
+    pub(super) fn run_as<const ALOUD: bool>(
+        &mut self,
+        me: u32,
+        batch: &mut Batch<'_>,
+        share: &Share,
+        out: &mut Out,
+    ) -> End {
         let requests = batch.share(share);
         let client = self.clients.get_mut(me);
         if let Some(row) = requests.last().and_then(|r| r.row) {
@@ -113,6 +121,9 @@ impl<A: Access> Engine<A> {
             return self.run_silent(me, batch, share, out);
         }
         gate |= self.pause.reasons();
+        if self.pubsub.is_watched() {
+            gate |= WATCHED;
+        }
         if !A::SHARED && self.keyspace.is_holding() {
             gate |= HOLDS;
         }
@@ -186,53 +197,6 @@ impl<A: Access> Engine<A> {
             begun += dozen.len();
         }
         End::All
-    }
-
-    /// `run` for a client that does not get every reply: one request at a time, to see which.
-    #[cold]
-    #[inline(never)]
-    fn run_silent(&mut self, me: u32, batch: &mut Batch<'_>, share: &Share, out: &mut Out) -> End {
-        for at in share.requests.clone() {
-            let one = Share { requests: at..at + 1, epoch: share.epoch };
-            let i = at - share.requests.start;
-            let end = match self.silenced(me, out, |engine, out| engine.run_as::<true>(me, batch, &one, out)) {
-                End::All => continue,
-                End::Close => return End::Close,
-                End::Suspended(_, task) => End::Suspended(i, task),
-                End::Held(_, waits) => End::Held(i, waits),
-                End::Full(_) => End::Full(i),
-            };
-            // Whoever is told counts back what was not begun.
-            self.stats.commands += (share.requests.end - at - 1) as u64;
-            return end;
-        }
-        End::All
-    }
-
-    /// Has `run` run one request of a client that does not get every reply, and hands on its reply if the client gets it.
-    fn silenced(&mut self, me: u32, out: &mut Out, run: impl FnOnce(&mut Self, &mut Out) -> End) -> End {
-        let client = self.clients.get_mut(me);
-        if client.replies() == Replies::SkipNext {
-            client.set_replies(Replies::Skip);
-        }
-        client.set_mark(mark::PUSHED, false);
-        let mut reply = Out::new();
-        let end = run(self, &mut reply);
-        if matches!(end, End::Suspended(..) | End::Held(..)) {
-            return end;
-        }
-        let client = self.clients.get_mut(me);
-        let replies = client.replies();
-        if replies == Replies::Skip {
-            client.set_replies(Replies::All);
-        }
-        // The command itself may have changed it: CLIENT REPLY ON, RESET.
-        if replies == Replies::All || client.is(mark::PUSHED) {
-            let mut slices = Vec::new();
-            reply.slices(&mut slices, usize::MAX);
-            slices.iter().for_each(|slice| out.extend(slice));
-        }
-        end
     }
 
     /// Runs a request that arrived in pieces. `blob`: the value that was received in place. A request of very many keys takes the carry
@@ -310,6 +274,9 @@ impl<A: Access> Engine<A> {
             }
             let mut args = bumpalo::collections::Vec::new_in(arena);
             carry.args(&mut args);
+            if ctx.pubsub.is_watched() {
+                show(&mut ctx, row, &args);
+            }
             // What the slow log would keep; the request itself goes with the task.
             let kept = slowlog::kept(row, &args);
             drop(args);
@@ -367,6 +334,9 @@ impl<A: Access> Engine<A> {
     ) -> Result<End, &'static Command<Exec>> {
         let mut gate = self.clients.get(me).gate;
         gate |= self.pause.reasons();
+        if self.pubsub.is_watched() {
+            gate |= WATCHED;
+        }
         if !A::SHARED && self.keyspace.is_holding() {
             gate |= HOLDS;
         }
@@ -544,6 +514,9 @@ fn instead(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, verdi
 fn timed_execute(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>) -> Executed {
     let mut stretch = Stretch::new(ctx.profile.ticker.now());
     let executed = execute(ctx, row);
+    if !matches!(executed, Executed::Wait(_)) && ctx.pubsub.is_watched() {
+        show(ctx, row, args);
+    }
     if matches!(executed, Executed::Done | Executed::Close) {
         stretch.add(row.short_number());
         settle(ctx, &mut stretch, row, args);
@@ -620,6 +593,9 @@ fn look_twice(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, re
     ctx.db.set_untouching(reasons & gate::NO_TOUCH != 0);
     if reasons & gate::TRACKS != 0 {
         ctx.track(row, keys_of(row, args));
+    }
+    if reasons & WATCHED != 0 {
+        show(ctx, row, args);
     }
     Verdict::Run
 }

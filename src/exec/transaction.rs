@@ -14,6 +14,7 @@ use crate::cmd::acl::allow;
 use crate::cmd::client::{Replies, gate, mark};
 use crate::cmd::control::reason;
 use crate::cmd::ctx::{Args, Budget, Ctx, Exec, FAILED, Outcome, Task};
+use crate::cmd::monitor::show;
 use crate::cmd::profile::Stretch;
 use crate::cmd::slowlog;
 use crate::cmd::spec::{Categories, Command, Flags, Locking};
@@ -158,6 +159,9 @@ fn run(ctx: &mut Ctx<'_>, mut queue: Queue) -> (Vec<Piece>, bool) {
         begin(ctx, row, args);
         ctx.track(row, keys_of(row, args));
         ctx.blob = value.as_ref().map(|value| value.blob);
+        if ctx.pubsub.is_watched() {
+            show(ctx, row, args);
+        }
         let mut stretch = Stretch::new(ctx.profile.ticker.now());
         let outcome = if ctx.client().gate & gate::RESTRICTED == 0 {
             (row.run.run)(ctx, args)

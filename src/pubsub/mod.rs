@@ -163,6 +163,12 @@ pub struct Exchange {
     changes: Changes,
     /// What clients get when the reply that is being written to them has its end, by their connection.
     pub postponed: HashMap<u32, Out>,
+    /// Clients here who are shown every command.
+    pub watchers: Vec<u32>,
+    /// Commands of this turn, as they are shown.
+    shown: Vec<u8>,
+    /// To be written to the watchers here.
+    pub to_watchers: Vec<Arc<[u8]>>,
     /// To be handed to the other workers, by their number.
     outgoing: Vec<Outgoing>,
     me: usize,
@@ -175,11 +181,13 @@ pub struct Parcel {
     pub invalidations: Vec<Invalidation>,
     /// What of its sender is on its way, and how much of that it is.
     on_its_way: Option<(Arc<AtomicUsize>, usize)>,
+    /// Commands for those who are shown every one.
+    pub shown: Vec<Arc<[u8]>>,
 }
 
 impl Parcel {
     fn is_empty(&self) -> bool {
-        self.publications.is_empty() && self.invalidations.is_empty()
+        self.publications.is_empty() && self.invalidations.is_empty() && self.shown.is_empty()
     }
 }
 
@@ -192,6 +200,9 @@ struct Outgoing {
 }
 
 /// What waits for another worker at most, before publishers wait; and as much more is on its way in its mailbox.
+/// What is shown of commands is sent on its way when it is so much.
+const SHOWN_MAX_BYTES: usize = 64 << 10;
+/// What waits for another worker at most, before publishers wait.
 const OUTGOING_MAX_BYTES: usize = 8 << 20;
 
 impl Exchange {
@@ -207,8 +218,52 @@ impl Exchange {
             prefixes,
             changes: Changes::default(),
             postponed: HashMap::new(),
+            watchers: Vec::new(),
+            shown: Vec::new(),
+            to_watchers: Vec::new(),
             outgoing,
             me,
+        }
+    }
+
+    /// Is there a client, on any worker, who is to be shown every command?
+    #[inline(always)]
+    #[must_use]
+    pub fn is_watched(&self) -> bool {
+        self.registry.watchers.load(Ordering::Relaxed) != 0
+    }
+
+    /// A client is shown every command from now on.
+    pub fn watch(&mut self, client: u32) {
+        self.watchers.push(client);
+        self.registry.watchers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn watch_no_more(&mut self, client: u32) {
+        let before = self.watchers.len();
+        self.watchers.retain(|watcher| *watcher != client);
+        self.registry.watchers.fetch_sub(before - self.watchers.len(), Ordering::Relaxed);
+    }
+
+    /// Shows a command, as it is to be written.
+    pub fn show(&mut self, line: &[u8]) {
+        self.shown.extend_from_slice(line);
+        if self.shown.len() > SHOWN_MAX_BYTES {
+            self.send_shown();
+        }
+    }
+
+    /// What was shown goes to the watchers here, and to the other workers; what one of them has no room for is lost to those who watch there.
+    fn send_shown(&mut self) {
+        let shown: Arc<[u8]> = std::mem::take(&mut self.shown).into();
+        for (worker, outgoing) in self.outgoing.iter_mut().enumerate() {
+            if worker != self.me && outgoing.bytes <= OUTGOING_MAX_BYTES {
+                outgoing.bytes += shown.len();
+                outgoing.parcel.shown.push(Arc::clone(&shown));
+            }
+        }
+        if !self.watchers.is_empty() {
+            self.to_watchers.push(shown);
         }
     }
 
@@ -263,6 +318,9 @@ impl Exchange {
 
     /// Sends on its way what was changed in a turn.
     pub fn end_round(&mut self) {
+        if !self.shown.is_empty() {
+            self.send_shown();
+        }
         if self.changes.is_empty() {
             return;
         }
@@ -309,7 +367,7 @@ impl Exchange {
     #[inline]
     #[must_use]
     pub fn has_incoming(&self) -> bool {
-        !self.outbox.is_empty() || !self.invalidations.is_empty()
+        !self.outbox.is_empty() || !self.invalidations.is_empty() || !self.to_watchers.is_empty()
     }
 
     /// Takes what another worker has handed over.
@@ -319,6 +377,9 @@ impl Exchange {
         }
         self.outbox.append(&mut parcel.publications);
         self.invalidations.append(&mut parcel.invalidations);
+        if !self.watchers.is_empty() {
+            self.to_watchers.append(&mut parcel.shown);
+        }
     }
 
     /// Where a client of this worker is found.

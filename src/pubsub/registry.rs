@@ -8,6 +8,7 @@ use super::patterns::Patterns;
 use crate::base::hash::Seeded;
 use crate::base::hash::hash_key;
 use std::collections::HashMap;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Parts of the names, each with its own lock.
@@ -113,6 +114,8 @@ pub struct Registry {
     channels: Space,
     shard_channels: Space,
     patterns: RwLock<Patterns>,
+    /// Clients who are shown every command.
+    pub(super) watchers: AtomicUsize,
 }
 
 impl Registry {

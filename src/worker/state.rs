@@ -641,6 +641,9 @@ impl<A: Access> Handler for State<A> {
             if client.is(mark::LISTENS) {
                 self.engine.pubsub.leave(conn.index);
             }
+            if client.is(mark::MONITORS) {
+                self.engine.pubsub.watch_no_more(conn.index);
+            }
             self.engine.clients.remove(conn.index);
             if let Some(task) = slot.session.close(&mut self.engine, database as usize) {
                 let bytes = task.bytes() as u64;

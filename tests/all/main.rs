@@ -34,6 +34,7 @@ mod keys;
 mod lists;
 mod many_elements;
 mod memory;
+mod monitor;
 mod moves;
 mod notifications;
 mod notifications_collections;
