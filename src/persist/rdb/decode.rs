@@ -300,7 +300,7 @@ impl Decoder {
                 return if is_value { Ok(Progress::Done) } else { Err(Malformed) };
             }
             let fed = match self.next {
-                Next::Contents => self.contents(run)?,
+                Next::Contents => self.contents(run, full)?,
                 Next::OldScore => self.old_score(run)?,
                 Next::First => {
                     self.first();
@@ -432,26 +432,33 @@ impl Decoder {
         Ok(())
     }
 
-    /// Goes on with the contents of a string: one element of it, or a piece of the input. False: more is needed.
-    fn contents(&mut self, run: &mut Vec<u8>) -> Result<bool, Malformed> {
+    /// Goes on with the contents of a string: the elements of it that are there, until the run has grown to `full`, or a piece of the input. False:
+    /// more is needed.
+    fn contents(&mut self, run: &mut Vec<u8>, full: usize) -> Result<bool, Malformed> {
         if let Some(packed) = &mut self.contents.holder {
-            if let Some((piece, taken)) = packed.next(self.text.rest())? {
-                let piece = match piece {
-                    Piece::Element(entry) => {
-                        let long = matches!(entry, Entry::Bytes(bytes) if bytes.len() as u64 > self.max_bytes);
-                        if long {
-                            return Err(Malformed);
-                        }
-                        self.elements.put(entry, run)?;
-                        None
+            let (mut used, mut ends, mut rest) = (0, false, self.text.rest());
+            while !ends
+                && run.len() < full
+                && let Some((piece, taken)) = packed.next(rest)?
+            {
+                match piece {
+                    Piece::Element(Entry::Bytes(bytes)) if bytes.len() as u64 > self.max_bytes => {
+                        return Err(Malformed);
                     }
-                    Piece::Frame => None,
-                    Piece::End => Some(()),
-                };
-                self.text.take(taken);
-                if piece.is_some() {
-                    self.close()?;
+                    Piece::Element(entry) => {
+                        self.elements.put(entry, run)?;
+                    }
+                    Piece::Frame => {}
+                    Piece::End => ends = true,
                 }
+                used += taken;
+                rest = &rest[taken..];
+            }
+            self.text.take(used);
+            if ends {
+                self.close()?;
+            }
+            if used > 0 {
                 return Ok(true);
             }
         } else if self.contents.unpacker.is_none()
