@@ -84,6 +84,26 @@ impl Pause {
         self.crowded
     }
 
+    /// Why a command of these flags is refused now.
+    #[must_use]
+    pub fn refuses(&self, flags: Flags) -> Option<&'static str> {
+        let asks = flags.contains(Flags::TELLS_OF_ERRORS);
+        if asks || flags.contains(Flags::WRITE) {
+            let unsaved = self.refuses_writes();
+            if unsaved.is_some() {
+                return unsaved;
+            }
+        }
+        let loads = self.reasons & reason::LOADING != 0 && !asks && !flags.contains(Flags::LOADING);
+        loads.then_some(errors::LOADING)
+    }
+
+    /// Why nothing is written now.
+    #[must_use]
+    pub fn refuses_writes(&self) -> Option<&'static str> {
+        (self.reasons & reason::UNSAVED != 0).then_some(errors::MISCONF_RDB)
+    }
+
     /// Looks at what saving and loading ask for. `unsaved`: what a failed save means is that nothing is written.
     #[inline]
     pub fn follow(&mut self, flags: u16, unsaved: impl FnOnce() -> bool) {

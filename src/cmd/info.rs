@@ -282,7 +282,7 @@ fn persistence(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
     );
     let Some(load) = load.filter(|_| loading) else { return };
     let (done, all, time) = (load.read_bytes(), load.total_bytes(), load.time().as_secs());
-    let left = if done == 0 { 1 } else { time * all.saturating_sub(done) / done };
+    let left = (time * all.saturating_sub(done)).checked_div(done).unwrap_or(1);
     fields!(to,
         "loading_start_time": load.began_s().min(now_s),
         "loading_total_bytes": all,

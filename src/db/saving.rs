@@ -210,4 +210,4 @@ pub fn is_timed(run: &[u8]) -> bool {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -545,16 +545,12 @@ fn look_twice(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, re
         reject(ctx, Some(row), refusal.text());
         return Verdict::Refused;
     }
-    if reasons & reason::UNSAVED != 0 && row.flags.intersects(Flags::of(&[Flags::WRITE, Flags::TELLS_OF_ERRORS])) {
-        reject(ctx, Some(row), errors::MISCONF_RDB);
+    if let Some(why) = ctx.pause.refuses(row.flags) {
+        reject(ctx, Some(row), why);
         return Verdict::Refused;
     }
     if reasons & gate::LISTENS != 0 && !row.flags.contains(Flags::SUBSCRIBED) {
         reject(ctx, Some(row), errors::not_while_subscribed(row.name));
-        return Verdict::Refused;
-    }
-    if reasons & reason::LOADING != 0 && !row.flags.intersects(Flags::of(&[Flags::LOADING, Flags::TELLS_OF_ERRORS])) {
-        reject(ctx, Some(row), errors::LOADING);
         return Verdict::Refused;
     }
     if reasons & reason::PAUSE != 0 && ctx.pause.stops(row.flags) {

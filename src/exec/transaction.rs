@@ -12,7 +12,6 @@ use super::pipeline::{Waits, apply_effects, keys_of, must_wait};
 use crate::base::out::Out;
 use crate::cmd::acl::allow;
 use crate::cmd::client::{Replies, gate, mark};
-use crate::cmd::control::reason;
 use crate::cmd::ctx::{Args, Budget, Ctx, Exec, FAILED, Outcome, Task};
 use crate::cmd::monitor::show;
 use crate::cmd::profile::Stretch;
@@ -43,11 +42,10 @@ pub(super) fn execute(ctx: &mut Ctx<'_>, exec: &'static Command<Exec>) -> Execut
         ctx.return_queue(queue);
         return Executed::Wait(Waits::Pause);
     }
-    let unsaved = ctx.pause.reasons() & reason::UNSAVED != 0 && queue.flags().contains(Flags::WRITE);
-    if unsaved {
+    if let Some(why) = ctx.pause.refuses_writes().filter(|_| queue.flags().contains(Flags::WRITE)) {
         ctx.return_queue(queue);
         ctx.end_transaction();
-        ctx.fail(errors::exec_refused(errors::MISCONF_RDB.as_bytes()));
+        ctx.fail(errors::exec_refused(why.as_bytes()));
         return Executed::Done;
     }
     if ctx.client().transaction().is_some_and(|transaction| transaction.is_aborted()) {

@@ -14,6 +14,8 @@ mod outbox;
 pub mod records;
 pub mod save;
 mod state;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 pub use state::{Ended, Facts, Job, Refused, SaveStats, Store, flag};

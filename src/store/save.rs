@@ -12,6 +12,8 @@ use std::sync::Arc;
 const RECORDS_BYTES: usize = 64 << 10;
 /// A collection of so many bytes of elements is handed over in parts.
 const WHOLE_BYTES: usize = 64 << 10;
+/// Bytes that are copied at most, but for one step, under one acquisition of a lock.
+const STEP_BYTES: usize = 32 << 10;
 /// Steps of a shard (a bucket, or some KiB of a container) between two looks at the clock, under one acquisition of its lock.
 const STEPS: usize = 4;
 
@@ -97,7 +99,11 @@ impl Pass {
             }
             let parcel = &mut self.parcel;
             let more = keyspace.with_own_shard(self.at, |shard| {
+                let full = parcel.bytes() + STEP_BYTES;
                 for _ in 0..STEPS {
+                    if parcel.bytes() > full {
+                        break;
+                    }
                     match shard.save_some(|shown| parcel.take(shown)) {
                         Ok(true) => {}
                         other => return other,
@@ -191,6 +197,10 @@ impl Parcel {
                 }
             }
         }
+    }
+
+    fn bytes(&self) -> usize {
+        self.records.len() + self.run.len()
     }
 
     /// Hands over what has come together. Records are put together until they are worth it.

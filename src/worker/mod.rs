@@ -10,6 +10,7 @@ pub mod crew;
 mod deliver;
 mod errands;
 mod rates;
+mod saving;
 #[cfg(test)]
 mod sim_tests;
 mod state;

@@ -7,14 +7,12 @@ use crate::base::sync::mailbox::Receiver;
 use crate::cmd::client::{Client, gate, mark};
 use crate::cmd::ctx::{Budget, Task};
 use crate::cmd::fleet::Errand;
-use crate::cmd::persistence::Ending;
 use crate::config::OutputLimit;
 use crate::db::{Access, Alone};
 use crate::exec::Engine;
 use crate::net::{Answers, Balance, ConnId, Flow, Handler, Input, Peer, Why};
 use crate::proto::errors;
 use crate::session::{Session, Turn};
-use crate::store::{flag, load, save};
 use crate::worker::rates::Rates;
 use bumpalo::Bump;
 use std::collections::{HashMap, VecDeque};
@@ -28,10 +26,6 @@ const DISPATCH_LOOK: u32 = 8;
 /// Background work of a turn.
 const BACKGROUND_MIN_NS: u64 = 50_000;
 const BACKGROUND_MAX_NS: u64 = 100_000;
-/// Of a load: nobody else has something to do.
-const LOAD_SLICE_NS: u64 = 500_000;
-/// A worker that can do nothing for a save or load looks again after this.
-const STORE_WAIT: Duration = Duration::from_millis(1);
 /// Output below which a session that waited for room goes on.
 const OUT_LOW_BYTES: usize = crate::cmd::many::OUT_HIGH_BYTES / 4;
 /// Less queued output than this is not counted to the client: it is gone before anybody could ask.
@@ -62,11 +56,11 @@ impl Slot {
 }
 
 /// A command without a client.
-struct Orphan {
-    task: Box<dyn Task>,
-    database: u32,
+pub(super) struct Orphan {
+    pub task: Box<dyn Task>,
+    pub database: u32,
     /// What it counts in `Stats::clients_bytes`.
-    bytes: u64,
+    pub bytes: u64,
 }
 
 pub(super) fn enqueue(queue: &mut VecDeque<ConnId>, slot: &mut Slot, conn: ConnId) {
@@ -91,7 +85,7 @@ pub struct State<A = Alone> {
     /// Sessions that were left with output in this turn, to be looked after when it was offered to the kernel.
     pub(super) owing: Vec<ConnId>,
     /// Commands that go on though their clients have gone: half of them is not an option.
-    orphans: VecDeque<Orphan>,
+    pub(super) orphans: VecDeque<Orphan>,
     pub to_close: Vec<ConnId>,
     /// Swallows values for which there is no memory.
     discard: Box<[u8]>,
@@ -107,12 +101,12 @@ pub struct State<A = Alone> {
     cron_due_ns: u64,
     cron_cursor: u32,
     rates: Rates<3>,
-    terminate: bool,
+    pub(super) terminate: bool,
     /// Of the store, as last seen; and how many of its saves and loads had ended.
-    store_flags: u16,
-    store_endings: u64,
+    pub(super) store_flags: u16,
+    pub(super) store_endings: u64,
     /// How long a wait may be while a save or load goes on.
-    store_wait: Option<Duration>,
+    pub(super) store_wait: Option<Duration>,
     /// What other workers want done, with several.
     pub(super) mail: Option<Receiver<Errand>>,
     pub(super) errands: VecDeque<Errand>,
@@ -217,18 +211,6 @@ impl<A: Access> State<A> {
             self.engine.reckon_room(false);
             self.follow_store();
         }
-    }
-
-    /// Sees what saving and loading ask of commands.
-    #[inline]
-    fn follow_store(&mut self) {
-        let Engine { store, pause, config, fleet, .. } = &mut self.engine;
-        let flags = store.flags();
-        if flags != self.store_flags {
-            self.store_flags = flags;
-            store.saw(fleet.me(), flags);
-        }
-        pause.follow(flags, || config.stop_writes_on_bgsave_error && !config.save_points.is_empty());
     }
 
     /// A turn ends: counts it, up to the last reading of the watch, by `background`.
@@ -438,35 +420,6 @@ impl<A: Access> State<A> {
         }
     }
 
-    /// This worker's part of a save or a load, for some time more; and what follows from their ends.
-    fn work_on_store(&mut self, slice_ns: u64) {
-        self.store_wait = None;
-        if self.engine.store.is_saving() {
-            let (watch, until_ns) = (self.watch.clone(), self.now_ns + slice_ns);
-            let progress = self.engine.save_some(|| watch.now_ns() < until_ns);
-            let more = progress == save::Progress::More;
-            self.store_wait = Some(if more { Duration::ZERO } else { STORE_WAIT });
-        }
-        if self.engine.store.is_loading() {
-            let (watch, until_ns) = (self.watch.clone(), self.now_ns + LOAD_SLICE_NS);
-            let progress = self.engine.load_some(|| watch.now_ns() < until_ns);
-            let more = progress == load::Progress::More;
-            self.store_wait = Some(if more { Duration::ZERO } else { STORE_WAIT });
-        }
-        if self.store_endings != self.engine.store.endings() {
-            self.store_endings = self.engine.store.endings();
-            let store = &self.engine.store;
-            self.engine.asks.wake.append(&mut store.woken(self.engine.fleet.me()));
-            if store.flags() & flag::LOADING != 0
-                && let Some(why) = store.load().and_then(|loading| loading.failure())
-            {
-                store.fail(format!("cannot load {why}"));
-                self.engine.asks.shutdown = Some(true);
-            }
-            self.store_wait = Some(Duration::ZERO);
-        }
-    }
-
     /// Some times a second: rates for INFO, clients that idle too long, save points.
     fn cron(&mut self) {
         self.engine.flush_due();
@@ -654,20 +607,7 @@ impl<A: Access> Handler for State<A> {
     }
 
     fn signal(&mut self, signo: i32) {
-        // One after a last save that has failed is a first one again.
-        let ending = self.engine.asks.shutdown.is_some() || self.engine.store.flags() & flag::ENDING != 0;
-        if self.terminate && ending {
-            // A second signal: the user does not want to wait.
-            self.engine.asks.shutdown = Some(true);
-        } else if !self.engine.saves_by_itself
-            || self.engine.config.save_points.is_empty()
-            || self.engine.store.is_loading()
-        {
-            self.engine.asks.shutdown = Some(false);
-        } else {
-            self.orphans.push_back(Orphan { task: Box::new(Ending::new(false, false)), database: 0, bytes: 0 });
-        }
-        self.terminate = true;
+        self.end_by_signal();
         log::warn!("Received {}, shutting down", if signo == libc::SIGINT { "SIGINT" } else { "SIGTERM" });
     }
 

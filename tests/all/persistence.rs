@@ -319,7 +319,7 @@ fn files_that_cannot_be_loaded() {
         ("not an RDB file", Vec::new()),
         ("ends in the middle", good[..good.len() - 4].to_vec()),
         ("", damaged),
-        ("keys that come twice", twice),
+        ("has the key \"k\" twice", twice),
         ("is a stream", stream),
         ("database 100", database),
     ] {
@@ -663,7 +663,7 @@ fn one_instant_under_load() {
                         c.send(&crate::harness::request(&["SET", &format!("new:{writer}:{round}:{pair}"), "x"]));
                         c.send(&crate::harness::request(&[
                             "DEL",
-                            &format!("filler:{}", round as usize * PAIRS + pair),
+                            &format!("filler:{}", round * PAIRS as u64 + pair as u64),
                         ]));
                         (0..11).for_each(|_| assert!(!c.read().is_error()));
                     }

@@ -16,11 +16,11 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 
-const DATABASES: usize = 3;
+pub(crate) const DATABASES: usize = 3;
 const NAMES: u32 = 40;
 
 #[derive(Clone, Debug)]
-enum Step {
+pub(crate) enum Step {
     Set(u32, usize, Option<u64>),
     Fill(u32, u32),
     Thin(u32, u32),
@@ -45,7 +45,7 @@ enum Step {
     GiveUp,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+pub(crate) fn step() -> impl Strategy<Value = Step> {
     let name = || 0..NAMES;
     let len = prop_oneof![6 => 0..90usize, 1 => 9000..30_000usize, 1 => 200_000..700_000usize];
     let deadline = prop_oneof![3 => Just(None), 1 => (1..5000u64).prop_map(Some)];
@@ -76,14 +76,14 @@ fn step() -> impl Strategy<Value = Step> {
 
 /// A key with all that belongs to it.
 #[derive(Clone, PartialEq, Debug)]
-struct Seen {
+pub(crate) struct Seen {
     kind: Type,
-    deadline_ms: Option<u64>,
+    pub deadline_ms: Option<u64>,
     /// Of a string: itself; of a collection: its elements, in an order of their own but for lists.
     parts: Vec<Vec<u8>>,
 }
 
-type State = BTreeMap<(usize, Vec<u8>), Seen>;
+pub(crate) type State = BTreeMap<(usize, Vec<u8>), Seen>;
 
 /// Elements of a run, each as it is there.
 fn elements(kind: Type, run: &[u8]) -> Vec<Vec<u8>> {
@@ -111,6 +111,43 @@ fn text(name: u32, len: usize) -> Vec<u8> {
 
 fn name(n: u32) -> Vec<u8> {
     if n == 7 { vec![b'k'; 9000] } else { format!("name:{n}").into_bytes() }
+}
+
+/// All that a database has.
+pub(crate) fn state_of(db: &mut Db<'_>, all: &mut State) {
+    let (mut names, mut cursor) = (Vec::new(), 0);
+    loop {
+        cursor = db.scan(cursor, |slab, item| {
+            let mut name = Vec::new();
+            item.append_key(slab, &mut name);
+            names.push(name);
+        });
+        if cursor == 0 {
+            break;
+        }
+    }
+    for name in names {
+        let key = db.key(&name);
+        let copied = db.copied(key).expect("it is there at this time");
+        let deadline_ms = copied.deadline_ms;
+        let (kind, parts) = match copied.content {
+            Copied::Raw(bytes) => (Type::String, vec![bytes]),
+            Copied::Int(number) => (Type::String, vec![number.to_string().into_bytes()]),
+            Copied::Blob(blob) => (Type::String, vec![bytes_of(&blob)]),
+            Copied::Packed(kind, packed) => {
+                let mut run = Vec::new();
+                unpack(kind, &packed, &mut run);
+                (kind, elements(kind, &run))
+            }
+            Copied::Container(mut view) => {
+                let (kind, mut run) = (view.kind(), Vec::new());
+                while view.next(db, &mut run, 1 << 20).expect("memory") {}
+                view.close(db);
+                (kind, elements(kind, &run))
+            }
+        };
+        all.insert((db.index(), name), Seen { kind, deadline_ms, parts });
+    }
 }
 
 struct World {
@@ -145,44 +182,8 @@ impl World {
     /// All there is.
     fn state(&mut self) -> State {
         let mut all = State::new();
-        for index in 0..DATABASES {
-            // Those that have expired and were not looked at yet are there, too.
-            let mut names = Vec::new();
-            let mut cursor = 0;
-            let mut db = self.shard.db(index, 0);
-            loop {
-                cursor = db.scan(cursor, |slab, item| {
-                    let mut name = Vec::new();
-                    item.append_key(slab, &mut name);
-                    names.push(name);
-                });
-                if cursor == 0 {
-                    break;
-                }
-            }
-            for name in names {
-                let key = db.key(&name);
-                let copied = db.copied(key).expect("it is there at this time");
-                let deadline_ms = copied.deadline_ms;
-                let (kind, parts) = match copied.content {
-                    Copied::Raw(bytes) => (Type::String, vec![bytes]),
-                    Copied::Int(number) => (Type::String, vec![number.to_string().into_bytes()]),
-                    Copied::Blob(blob) => (Type::String, vec![bytes_of(&blob)]),
-                    Copied::Packed(kind, packed) => {
-                        let mut run = Vec::new();
-                        unpack(kind, &packed, &mut run);
-                        (kind, elements(kind, &run))
-                    }
-                    Copied::Container(mut view) => {
-                        let (kind, mut run) = (view.kind(), Vec::new());
-                        while view.next(&mut db, &mut run, 1 << 20).expect("memory") {}
-                        view.close(&mut db);
-                        (kind, elements(kind, &run))
-                    }
-                };
-                all.insert((index, name), Seen { kind, deadline_ms, parts });
-            }
-        }
+        // Those that have expired and were not looked at yet are there, too.
+        (0..DATABASES).for_each(|index| state_of(&mut self.shard.db(index, 0), &mut all));
         all
     }
 
@@ -239,102 +240,8 @@ impl World {
 
     fn run(&mut self, step: &Step) {
         match *step {
-            Step::Set(n, len, at) => {
-                let (name, text) = (name(n), text(n, len));
-                let deadline = at.map_or(Deadline::None, |by| Deadline::At(self.now_ms + by));
-                let mut db = self.db();
-                let key = db.key(&name);
-                db.set_string(key, NewValue::Raw(&text), deadline).unwrap();
-            }
-            Step::Fill(from, count) => {
-                let mut db = self.db();
-                for n in from..from + count {
-                    let name = format!("filler:{n}");
-                    let key = db.key(name.as_bytes());
-                    db.set_string(key, NewValue::Raw(&text(n, n as usize % 60)), Deadline::None).unwrap();
-                }
-            }
-            Step::Thin(from, count) => {
-                let mut db = self.db();
-                for n in from..from + count {
-                    let name = format!("filler:{n}");
-                    let key = db.key(name.as_bytes());
-                    db.remove(key);
-                }
-            }
-            Step::Append(n, len) => {
-                let (name, text) = (name(n), text(n + 1, len));
-                let mut db = self.db();
-                let key = db.key(&name);
-                match db.append(key, &text, 2_000_000) {
-                    Ok(_) | Err(DbError::WrongType | DbError::TooLong) => {}
-                    Err(error) => panic!("{error:?}"),
-                }
-            }
-            Step::Add(n) => {
-                let name = name(n);
-                let mut db = self.db();
-                let key = db.key(&name);
-                let _ = db.add_int(key, 3);
-            }
-            Step::Grow(n, from, count) => self.change(n, from, count, true),
-            Step::Shrink(n, from, count) => self.change(n, from, count, false),
-            Step::FieldDeadline(n, from, by) => {
-                let (name, now_ms, at) = (name(n), self.now_ms, self.now_ms + by);
-                let mut db = self.db();
-                let key = db.key(&name);
-                let _ = db.edit(key, Missing::Skip, |edit: &mut Edit<'_, Hash>| {
-                    for field in [from, from + 1, 3, 4] {
-                        let field = format!("e{field}");
-                        edit.set_deadline(field.as_bytes(), at, now_ms)?;
-                    }
-                    Ok(())
-                });
-                db.arm_fields(key);
-            }
-            Step::Remove(n) => {
-                let name = name(n);
-                let mut db = self.db();
-                let key = db.key(&name);
-                db.remove(key);
-            }
-            Step::Rename(n, to) => {
-                let (name, to) = (name(n), name(to));
-                let mut db = self.db();
-                let (key, to) = (db.key(&name), db.key(&to));
-                db.rename(key, to).unwrap();
-            }
-            Step::Move(n, by) => {
-                let (name, to) = (name(n), (self.database + by) % DATABASES);
-                let mut db = self.db();
-                let key = db.key(&name);
-                db.move_to(key, to).unwrap();
-            }
-            Step::Copy(n, to) => {
-                let (name, to) = (name(n), name(to));
-                let mut db = self.db();
-                let (key, to) = (db.key(&name), db.key(&to));
-                let Some(copied) = db.copied(key) else { return };
-                // Large ones are copied by other code.
-                match copied.content {
-                    Copied::Raw(_) | Copied::Int(_) | Copied::Packed(..) => {
-                        db.put_copied(to, &copied, Made::Nothing).unwrap()
-                    }
-                    Copied::Blob(_) | Copied::Container(_) => {}
-                }
-                copied.close(&mut db);
-            }
-            Step::Deadline(n, by) => {
-                let (name, at) = (name(n), by.map(|by| self.now_ms + by));
-                let mut db = self.db();
-                let key = db.key(&name);
-                db.set_deadline(key, at).unwrap();
-            }
             Step::Select(database) => self.database = database,
             Step::Swap(a, b) => self.shard.swap(a, b),
-            Step::Flush => {
-                self.db().flush();
-            }
             Step::Wait(ms) => self.now_ms += ms,
             Step::Background(units) => {
                 let mut left = units;
@@ -356,66 +263,157 @@ impl World {
                 self.shard.end_saving();
                 (self.want, self.open) = (None, None);
             }
+            _ => apply(&mut self.db(), step),
         }
     }
+}
 
-    /// Adds elements to a collection, whose type the name tells, or removes them.
-    fn change(&mut self, n: u32, from: u32, count: u32, adds: bool) {
-        let name = name(n);
-        let missing = if adds { Missing::Create } else { Missing::Skip };
-        let words: Vec<Vec<u8>> = (from..from + count)
-            .map(|i| if i % 50 == 0 { text(i, 300) } else { format!("e{i}").into_bytes() })
-            .collect();
-        let now_ms = self.now_ms;
-        let mut db = self.shard.db(self.database, now_ms);
-        let key = db.key(&name);
-        let done = match n % 4 {
-            0 => db.edit(key, missing, |edit: &mut Edit<'_, List>| {
-                for (i, word) in words.iter().enumerate() {
-                    let end = if i % 3 == 0 { End::Head } else { End::Tail };
-                    if adds {
-                        edit.push(end, &[word])?;
-                    } else {
-                        edit.pop(end, 1, |_, _| ())?;
-                    }
-                }
-                Ok(())
-            }),
-            1 => db.edit(key, missing, |edit: &mut Edit<'_, Set>| {
-                for word in &words {
-                    if adds {
-                        edit.add(Entry::of(word))?;
-                    } else {
-                        edit.remove(Entry::of(word));
-                    }
-                }
-                Ok(())
-            }),
-            2 => db.edit(key, missing, |edit: &mut Edit<'_, Hash>| {
-                for word in &words {
-                    if adds {
-                        edit.set(word, word, Lifetime::Forever, now_ms)?;
-                    } else {
-                        edit.remove(word, now_ms);
-                    }
-                }
-                Ok(())
-            }),
-            _ => db.edit(key, missing, |edit: &mut Edit<'_, Zset>| {
-                for (i, word) in words.iter().enumerate() {
-                    if adds {
-                        edit.put(word, |_| Some(i as f64))?;
-                    } else {
-                        edit.remove(word);
-                    }
-                }
-                Ok(())
-            }),
-        };
-        match done {
-            Ok(_) | Err(DbError::WrongType) => {}
-            Err(error) => panic!("{error:?}"),
+/// Changes data.
+pub(crate) fn apply(db: &mut Db<'_>, step: &Step) {
+    match *step {
+        Step::Set(n, len, at) => {
+            let (name, text) = (name(n), text(n, len));
+            let deadline = at.map_or(Deadline::None, |by| Deadline::At(db.now_ms() + by));
+            let key = db.key(&name);
+            db.set_string(key, NewValue::Raw(&text), deadline).unwrap();
         }
+        Step::Fill(from, count) => {
+            for n in from..from + count {
+                let name = format!("filler:{n}");
+                let key = db.key(name.as_bytes());
+                db.set_string(key, NewValue::Raw(&text(n, n as usize % 60)), Deadline::None).unwrap();
+            }
+        }
+        Step::Thin(from, count) => {
+            for n in from..from + count {
+                let name = format!("filler:{n}");
+                let key = db.key(name.as_bytes());
+                db.remove(key);
+            }
+        }
+        Step::Append(n, len) => {
+            let (name, text) = (name(n), text(n + 1, len));
+            let key = db.key(&name);
+            match db.append(key, &text, 2_000_000) {
+                Ok(_) | Err(DbError::WrongType | DbError::TooLong) => {}
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+        Step::Add(n) => {
+            let name = name(n);
+            let key = db.key(&name);
+            let _ = db.add_int(key, 3);
+        }
+        Step::Grow(n, from, count) => change(db, n, from, count, true),
+        Step::Shrink(n, from, count) => change(db, n, from, count, false),
+        Step::FieldDeadline(n, from, by) => {
+            let (name, now_ms, at) = (name(n), db.now_ms(), db.now_ms() + by);
+            let key = db.key(&name);
+            let _ = db.edit(key, Missing::Skip, |edit: &mut Edit<'_, Hash>| {
+                for field in [from, from + 1, 3, 4] {
+                    let field = format!("e{field}");
+                    edit.set_deadline(field.as_bytes(), at, now_ms)?;
+                }
+                Ok(())
+            });
+            db.arm_fields(key);
+        }
+        Step::Remove(n) => {
+            let name = name(n);
+            let key = db.key(&name);
+            db.remove(key);
+        }
+        Step::Rename(n, to) => {
+            let (name, to) = (name(n), name(to));
+            let (key, to) = (db.key(&name), db.key(&to));
+            if db.same_shard(key, to) {
+                db.rename(key, to).unwrap();
+            }
+        }
+        Step::Move(n, by) => {
+            let (name, to) = (name(n), (db.index() + by) % DATABASES);
+            let key = db.key(&name);
+            db.move_to(key, to).unwrap();
+        }
+        Step::Copy(n, to) => {
+            let (name, to) = (name(n), name(to));
+            let (key, to) = (db.key(&name), db.key(&to));
+            let Some(copied) = db.copied(key) else { return };
+            // Large ones are copied by other code.
+            match copied.content {
+                Copied::Raw(_) | Copied::Int(_) | Copied::Packed(..) => {
+                    db.put_copied(to, &copied, Made::Nothing).unwrap()
+                }
+                Copied::Blob(_) | Copied::Container(_) => {}
+            }
+            copied.close(db);
+        }
+        Step::Deadline(n, by) => {
+            let (name, at) = (name(n), by.map(|by| db.now_ms() + by));
+            let key = db.key(&name);
+            db.set_deadline(key, at).unwrap();
+        }
+        Step::Flush => {
+            db.flush();
+        }
+        _ => {}
+    }
+}
+
+/// Adds elements to a collection, whose type the name tells, or removes them.
+fn change(db: &mut Db<'_>, n: u32, from: u32, count: u32, adds: bool) {
+    let name = name(n);
+    let missing = if adds { Missing::Create } else { Missing::Skip };
+    let words: Vec<Vec<u8>> =
+        (from..from + count).map(|i| if i % 50 == 0 { text(i, 300) } else { format!("e{i}").into_bytes() }).collect();
+    let now_ms = db.now_ms();
+    let key = db.key(&name);
+    let done = match n % 4 {
+        0 => db.edit(key, missing, |edit: &mut Edit<'_, List>| {
+            for (i, word) in words.iter().enumerate() {
+                let end = if i % 3 == 0 { End::Head } else { End::Tail };
+                if adds {
+                    edit.push(end, &[word])?;
+                } else {
+                    edit.pop(end, 1, |_, _| ())?;
+                }
+            }
+            Ok(())
+        }),
+        1 => db.edit(key, missing, |edit: &mut Edit<'_, Set>| {
+            for word in &words {
+                if adds {
+                    edit.add(Entry::of(word))?;
+                } else {
+                    edit.remove(Entry::of(word));
+                }
+            }
+            Ok(())
+        }),
+        2 => db.edit(key, missing, |edit: &mut Edit<'_, Hash>| {
+            for word in &words {
+                if adds {
+                    edit.set(word, word, Lifetime::Forever, now_ms)?;
+                } else {
+                    edit.remove(word, now_ms);
+                }
+            }
+            Ok(())
+        }),
+        _ => db.edit(key, missing, |edit: &mut Edit<'_, Zset>| {
+            for (i, word) in words.iter().enumerate() {
+                if adds {
+                    edit.put(word, |_| Some(i as f64))?;
+                } else {
+                    edit.remove(word);
+                }
+            }
+            Ok(())
+        }),
+    };
+    match done {
+        Ok(_) | Err(DbError::WrongType) => {}
+        Err(error) => panic!("{error:?}"),
     }
 }
 

@@ -177,6 +177,30 @@ impl Decoder {
     /// # Errors
     /// If it is no collection ([`kind_of`]).
     pub fn new(first: u8, value_bytes: u64, max_bytes: u64, seed: u64) -> Result<Decoder, Malformed> {
+        let mut decoder = Decoder::idle();
+        decoder.begin(first, value_bytes, max_bytes, seed)?;
+        Ok(decoder)
+    }
+
+    fn idle() -> Decoder {
+        Decoder {
+            kind: Kind::List,
+            layout: Layout::Plain,
+            next: Next::End,
+            left: 0,
+            date_ms: 0,
+            max_bytes: 0,
+            to_come: 0,
+            may_be_empty: false,
+            input: Waiting::default(),
+            contents: Contents { left: 0, unpacker: None, holder: None },
+            text: Waiting::default(),
+            made: 0,
+            elements: Elements::new(),
+        }
+    }
+
+    fn begin(&mut self, first: u8, value_bytes: u64, max_bytes: u64, seed: u64) -> Result<(), Malformed> {
         let (kind, layout) = layout_of(first).ok_or(Malformed)?;
         let strings = match kind {
             Kind::List | Kind::Set => 1,
@@ -185,30 +209,32 @@ impl Decoder {
             }
         };
         let distinct = layout == Layout::Packed(Format::Intset);
-        Ok(Decoder {
-            kind,
-            layout,
-            next: Next::Type,
-            left: 0,
-            date_ms: 0,
-            max_bytes: max_bytes.min(entry::LEN_MAX as u64),
-            to_come: value_bytes,
-            may_be_empty: false,
-            input: Waiting::default(),
-            contents: Contents { left: 0, unpacker: None, holder: None },
-            text: Waiting::default(),
-            made: 0,
-            elements: Elements::new(kind, strings, distinct, seed),
-        })
+        (self.kind, self.layout, self.next) = (kind, layout, Next::Type);
+        (self.left, self.date_ms, self.to_come, self.made) = (0, 0, value_bytes, 0);
+        self.max_bytes = max_bytes.min(entry::LEN_MAX as u64);
+        self.may_be_empty = false;
+        self.input.clear();
+        self.text.clear();
+        self.contents = Contents { left: 0, unpacker: None, holder: None };
+        self.elements.begin(kind, strings, distinct, seed);
+        Ok(())
     }
 
     /// The same for a value of which nobody knows where it ends: others follow. What is fed and belongs to them can be taken back
-    /// ([`Decoder::take_back`]). It may have no elements.
+    /// ([`Decoder::take_back`]). It may have no elements. `used`: a decoder that has done its work, for its memory.
     ///
     /// # Errors
     /// As of `new`.
-    pub fn of_stream(first: u8, max_bytes: u64, seed: u64) -> Result<Decoder, Malformed> {
-        Ok(Decoder { may_be_empty: true, ..Decoder::new(first, u64::MAX, max_bytes, seed)? })
+    pub fn of_stream(
+        used: Option<Box<Decoder>>,
+        first: u8,
+        max_bytes: u64,
+        seed: u64,
+    ) -> Result<Box<Decoder>, Malformed> {
+        let mut decoder = used.unwrap_or_else(|| Box::new(Decoder::idle()));
+        decoder.begin(first, u64::MAX, max_bytes, seed)?;
+        decoder.may_be_empty = true;
+        Ok(decoder)
     }
 
     #[must_use]
@@ -274,7 +300,7 @@ impl Decoder {
                 return if is_value { Ok(Progress::Done) } else { Err(Malformed) };
             }
             let fed = match self.next {
-                Next::Contents => self.contents(run)?,
+                Next::Contents => self.contents(run, full)?,
                 Next::OldScore => self.old_score(run)?,
                 Next::First => {
                     self.first();
@@ -406,26 +432,33 @@ impl Decoder {
         Ok(())
     }
 
-    /// Goes on with the contents of a string: one element of it, or a piece of the input. False: more is needed.
-    fn contents(&mut self, run: &mut Vec<u8>) -> Result<bool, Malformed> {
+    /// Goes on with the contents of a string: the elements of it that are there, until the run has grown to `full`, or a piece of the input. False:
+    /// more is needed.
+    fn contents(&mut self, run: &mut Vec<u8>, full: usize) -> Result<bool, Malformed> {
         if let Some(packed) = &mut self.contents.holder {
-            if let Some((piece, taken)) = packed.next(self.text.rest())? {
-                let piece = match piece {
-                    Piece::Element(entry) => {
-                        let long = matches!(entry, Entry::Bytes(bytes) if bytes.len() as u64 > self.max_bytes);
-                        if long {
-                            return Err(Malformed);
-                        }
-                        self.elements.put(entry, run)?;
-                        None
+            let (mut used, mut ends, mut rest) = (0, false, self.text.rest());
+            while !ends
+                && run.len() < full
+                && let Some((piece, taken)) = packed.next(rest)?
+            {
+                match piece {
+                    Piece::Element(Entry::Bytes(bytes)) if bytes.len() as u64 > self.max_bytes => {
+                        return Err(Malformed);
                     }
-                    Piece::Frame => None,
-                    Piece::End => Some(()),
-                };
-                self.text.take(taken);
-                if piece.is_some() {
-                    self.close()?;
+                    Piece::Element(entry) => {
+                        self.elements.put(entry, run)?;
+                    }
+                    Piece::Frame => {}
+                    Piece::End => ends = true,
                 }
+                used += taken;
+                rest = &rest[taken..];
+            }
+            self.text.take(used);
+            if ends {
+                self.close()?;
+            }
+            if used > 0 {
                 return Ok(true);
             }
         } else if self.contents.unpacker.is_none()

@@ -15,6 +15,7 @@
 //! ```
 //! Reading ([`Reader`]) and writing ([`Writer`]) do no input or output themselves.
 
+mod contents;
 mod read;
 #[cfg(test)]
 mod tests;

@@ -1,8 +1,8 @@
 //! Reads a file, as its bytes come. Memory is bounded by the buffer, one part of a value, and what long keys and facts have really brought:
 //! nothing is kept for what the file only claims.
 
+use super::contents::{Contents, module_name, packed};
 use super::{CHECKSUM_SINCE, Content, Error, Event, Head, Part, Skipped, part};
-use crate::persist::rdb::lzf::{GROWTH_MAX, Unpacker};
 use crate::persist::rdb::payload::Checksum;
 use crate::persist::rdb::string::{self, HEAD_BYTES_MAX};
 use crate::persist::rdb::{Decoder, Malformed, Progress, value_type};
@@ -11,8 +11,6 @@ use crate::persist::rdb::{Decoder, Malformed, Progress, value_type};
 pub const READ_BYTES: usize = 256 << 10;
 /// A string of at most so many bytes is one part, as soon as all of it is there; so is a run that has grown to so many.
 const PART_BYTES: usize = 64 << 10;
-/// Packed bytes that are unpacked at once.
-const PACKED_BYTES: usize = 4 << 10;
 /// What is read in one piece is no longer: numbers, and the beginning of a string.
 const ITEM_BYTES_MAX: usize = 64;
 const MAGIC_BYTES: usize = 9;
@@ -54,12 +52,6 @@ enum Next {
     End,
 }
 
-/// A string that does not lie in the buffer as a whole.
-struct Contents {
-    left: u64,
-    unpacker: Option<Unpacker>,
-}
-
 /// A file being read.
 pub struct Reader {
     buffer: Box<[u8]>,
@@ -87,6 +79,8 @@ pub struct Reader {
     over: bool,
     aux_name: Vec<u8>,
     text: Vec<u8>,
+    /// The decoder of the last collection, for its memory.
+    spare: Option<Box<Decoder>>,
     run: Vec<u8>,
     /// It was given out.
     run_is_out: bool,
@@ -140,6 +134,7 @@ impl Reader {
             over: false,
             aux_name: Vec::new(),
             text: Vec::new(),
+            spare: None,
             run: Vec::new(),
             run_is_out: false,
         }
@@ -323,7 +318,9 @@ impl Reader {
             part::MODULE => {
                 let module = self.number()?;
                 // When it was written: before or behind the keys.
-                (self.number()?, self.number()?);
+                for _ in 0..2 {
+                    self.number()?;
+                }
                 self.next = Next::ModuleAux;
                 return Ok(Found::Skipped(Skipped::ModuleAux(module)));
             }
@@ -454,12 +451,13 @@ impl Reader {
             value_type::HASH_2 if !self.valkey => Err(Error::Type(std::mem::take(&mut self.key), value_type)),
             _ => {
                 self.seed = self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(1);
-                let Ok(mut decoder) = Decoder::of_stream(value_type, self.max_bytes, self.seed) else {
+                let spare = self.spare.take();
+                let Ok(mut decoder) = Decoder::of_stream(spare, value_type, self.max_bytes, self.seed) else {
                     return Err(Error::Type(std::mem::take(&mut self.key), value_type));
                 };
                 decoder.feed(&[value_type]);
                 self.run.clear();
-                self.next = Next::Elements(Box::new(decoder));
+                self.next = Next::Elements(decoder);
                 Ok(Found::More)
             }
         }
@@ -547,6 +545,10 @@ impl Reader {
                 Progress::Done => {
                     self.at -= decoder.take_back();
                     let is_empty = decoder.count() == 0;
+                    if let Next::Elements(decoder) = std::mem::replace(&mut self.next, Next::Part) {
+                        // One that has grown is given back.
+                        self.spare = Some(decoder).filter(|decoder| decoder.bytes() <= PART_BYTES);
+                    }
                     self.value_ends();
                     return Ok(if is_empty { Found::Empty } else { Found::Run(kind, Part::Last) });
                 }
@@ -590,39 +592,4 @@ impl Reader {
         self.next = Next::End;
         Ok(Found::End)
     }
-}
-
-impl Contents {
-    /// Takes some of the input; returns how many bytes.
-    fn take(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<usize, Malformed> {
-        let limit = if self.unpacker.is_some() { PACKED_BYTES } else { input.len() };
-        let len = input.len().min(limit).min(usize::try_from(self.left).unwrap_or(usize::MAX));
-        match &mut self.unpacker {
-            Some(unpacker) => {
-                unpacker.feed(&input[..len])?;
-                unpacker.take(|bytes| out.extend_from_slice(bytes));
-            }
-            None => out.extend_from_slice(&input[..len]),
-        }
-        self.left -= len as u64;
-        if self.left == 0
-            && let Some(unpacker) = &self.unpacker
-        {
-            unpacker.finish()?;
-        }
-        Ok(len)
-    }
-}
-
-fn packed(packed_bytes: u64, bytes: u64, max_bytes: u64) -> Result<Contents, Malformed> {
-    if bytes > max_bytes || bytes > packed_bytes.saturating_mul(GROWTH_MAX as u64) || packed_bytes == 0 {
-        return Err(Malformed);
-    }
-    Ok(Contents { left: packed_bytes, unpacker: Some(Unpacker::new(bytes)) })
-}
-
-/// The name of a module's type, of 9 characters in 6 bits each, above its version.
-fn module_name(id: u64) -> String {
-    const CHARACTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    (0..9).map(|i| char::from(CHARACTERS[usize::try_from(id >> (58 - 6 * i) & 63).unwrap_or(0)])).collect()
 }
