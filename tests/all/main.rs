@@ -30,6 +30,8 @@ mod hashes_ttl;
 mod hostile;
 mod keys;
 mod lists;
+mod memcache;
+mod memcache_shared;
 mod moves;
 mod notifications;
 mod protocol;
