@@ -1,7 +1,7 @@
 //! memcached's command line, as `dolmen memcached ...` takes it: its options become directives. What comes behind the options of memcached may be
 //! directives of our own (`--requirepass secret`), so everything can be set.
 //!
-//! Without options the server is as memcached is: port 11211 on all addresses, no port of Redis's, no protected mode.
+//! Without options the server is as memcached is: port 11211 on all addresses, no port of Redis's, no protected mode, 1024 connections.
 
 use super::cli::{Start, StartError, version};
 use super::file::{self, DirectiveError};
@@ -71,7 +71,13 @@ const OPTIONS: &[Option] = &[
 pub(super) fn parse(words: &[(usize, &[u8])]) -> Result<Start, StartError> {
     let mut config = Config::default();
     let mut given = Given::default();
-    for (name, value) in [("port", "0"), ("memcached-port", "11211"), ("bind", "* -::*"), ("protected-mode", "no")] {
+    for (name, value) in [
+        ("port", "0"),
+        ("memcached-port", "11211"),
+        ("bind", "* -::*"),
+        ("protected-mode", "no"),
+        ("maxclients", "1024"),
+    ] {
         set(&mut config, 0, name, value.as_bytes())?;
     }
     set(&mut config, 0, "memcached-unixsocketperm", b"700")?;

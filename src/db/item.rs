@@ -144,7 +144,7 @@ impl Header {
     /// Bytes of deadline and marks.
     #[inline(always)]
     fn words_bytes(self) -> usize {
-        usize::from(self.flags / flag::EXPIRY & 3) * EXPIRY_BYTES
+        usize::from((self.flags / flag::EXPIRY) % 4) * EXPIRY_BYTES
     }
 }
 

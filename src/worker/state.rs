@@ -518,8 +518,13 @@ impl<A: Access> Handler for State<A> {
             engine.stats.rejected_connections += 1;
             let text = if full { errors::MAX_CLIENTS } else { errors::PROTECTED_MODE };
             if peer.service == MEMCACHE_SERVICE {
-                let text = text.split_once(' ').map_or(text, |(_, text)| text);
-                out.extend(format!("SERVER_ERROR {text}\r\n").as_bytes());
+                let text = if full {
+                    "ERROR Too many open connections"
+                } else {
+                    "SERVER_ERROR protected mode: no password is set"
+                };
+                out.extend(text.as_bytes());
+                out.extend(b"\r\n");
             } else {
                 crate::proto::reply::Reply::new(out, false).error(text);
             }

@@ -32,6 +32,8 @@ mod hashes_ttl;
 mod hostile;
 mod keys;
 mod lists;
+mod memcache;
+mod memcache_shared;
 mod many_elements;
 mod memory;
 mod monitor;

@@ -146,14 +146,14 @@ pub fn concat(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
 fn finish(ctx: &mut Ctx<'_>, key: Key<'_>, stored: Result<Stored, DbError>, header: &[u8]) {
     let header = Header::read(header);
     let status = match stored {
-        Ok(Stored::Stored) => {
+        Ok(Stored::Done) => {
             // Nobody reads it, so it need not be given yet.
             let cas = if header.is_quiet() { Ok(None) } else { ctx.db.cas_of(key) };
             return done(ctx, &header, cas.ok().flatten().unwrap_or(0));
         }
         Ok(Stored::NotFound) => Status::NotFound,
         Ok(Stored::Exists) => Status::Exists,
-        Ok(Stored::NotStored) => match header.opcode {
+        Ok(Stored::Refused) => match header.opcode {
             opcode::ADD | opcode::ADDQ => Status::Exists,
             opcode::REPLACE | opcode::REPLACEQ => Status::NotFound,
             _ => Status::NotStored,

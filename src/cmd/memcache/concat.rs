@@ -63,7 +63,7 @@ fn begin(ctx: &mut Ctx<'_>, key: Key<'_>, order: Order<'_>) -> Result<Begun, DbE
     let given_bytes = given.as_ref().map_or(order.value.len(), BlobRef::len);
     let Some(old_bytes) = may_grow(ctx, key, given_bytes)? else {
         let Some(due) = order.vivify.filter(|_| !ctx.db.is_there(key)) else {
-            return Ok(Begun::Done(Stored::NotStored));
+            return Ok(Begun::Done(Stored::Refused));
         };
         let order = Order { mode: Mode::Set, due, vivify: None, cas: None, ..order };
         return super::store::store_now(ctx, key, order).map(Begun::Done);
@@ -87,7 +87,7 @@ fn begin(ctx: &mut Ctx<'_>, key: Key<'_>, order: Order<'_>) -> Result<Begun, DbE
         ctx.db.append(key, bytes, usize::MAX)?;
         ctx.report(key, Event::Append);
     }
-    Ok(Begun::Done(Stored::Stored))
+    Ok(Begun::Done(Stored::Done))
 }
 
 /// A few bytes as a blob that nobody else has; `None`: no memory, so they are put in place at once.
@@ -139,7 +139,7 @@ impl Concat {
     /// Prepares the new value, now that nobody can change the old one. `None`: it is not to be.
     fn prepare(&self, ctx: &mut Ctx<'_>) -> Result<Result<Work, Stored>, DbError> {
         let key = ctx.key(&self.name.name);
-        let Some(old_bytes) = may_grow(ctx, key, self.source.len())? else { return Ok(Err(Stored::NotStored)) };
+        let Some(old_bytes) = may_grow(ctx, key, self.source.len())? else { return Ok(Err(Stored::Refused)) };
         if !is_wanted(ctx, key, self.cas) {
             return Ok(Err(Stored::Exists));
         }
@@ -198,7 +198,7 @@ impl Concat {
             ctx.db.mark_modified(key);
             ctx.report(key, if self.front { Event::SetRange } else { Event::Append });
         }
-        Ok(Some(Stored::Stored))
+        Ok(Some(Stored::Done))
     }
 }
 

@@ -350,9 +350,9 @@ fn finish(ctx: &mut Ctx<'_>, key: Key<'_>, stored: Result<Stored, DbError>, abou
     }
     let terms = Terms::parse(&flags).unwrap_or_default();
     let code: &[u8] = match stored {
-        Ok(Stored::Stored) if terms.quiet => return,
-        Ok(Stored::Stored) => b"HD",
-        Ok(Stored::NotStored) => b"NS",
+        Ok(Stored::Done) if terms.quiet => return,
+        Ok(Stored::Done) => b"HD",
+        Ok(Stored::Refused) => b"NS",
         Ok(Stored::Exists) => b"EX",
         Ok(Stored::NotFound) => b"NF",
         Err(error) => {
@@ -361,7 +361,7 @@ fn finish(ctx: &mut Ctx<'_>, key: Key<'_>, stored: Result<Stored, DbError>, abou
             return;
         }
     };
-    let cas = if terms.wants_cas && stored == Ok(Stored::Stored) { ctx.db.cas_of(key) } else { Ok(None) };
+    let cas = if terms.wants_cas && stored == Ok(Stored::Done) { ctx.db.cas_of(key) } else { Ok(None) };
     ctx.out().extend(code);
     for word in flags {
         match word[0] {

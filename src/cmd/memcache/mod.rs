@@ -65,9 +65,9 @@ impl Due {
     }
 }
 
-/// Seconds that are left of a time to live; `None`: it has no end.
+/// Seconds that are left of a time to live, to the nearest, as TTL tells them; `None`: it has no end.
 fn seconds_left(deadline_ms: Option<u64>, now_ms: u64) -> Option<u64> {
-    Some(deadline_ms?.saturating_sub(now_ms).div_ceil(1000))
+    Some(deadline_ms?.saturating_sub(now_ms).saturating_add(500) / 1000)
 }
 
 /// Writes a line, if a reply is wanted.
@@ -156,7 +156,8 @@ mod tests {
         ] {
             assert_eq!(Due::of(seconds, NOW_MS), due, "{seconds}");
         }
-        assert_eq!(seconds_left(Some(NOW_MS + 1), NOW_MS), Some(1));
+        assert_eq!(seconds_left(Some(NOW_MS + 499), NOW_MS), Some(0));
+        assert_eq!(seconds_left(Some(NOW_MS + 501), NOW_MS), Some(1));
         assert_eq!(seconds_left(Some(NOW_MS + 1000), NOW_MS), Some(1));
         assert_eq!(seconds_left(None, NOW_MS), None);
     }

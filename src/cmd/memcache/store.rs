@@ -47,8 +47,9 @@ impl<'v> Order<'v> {
 /// What became of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stored {
-    Stored,
-    NotStored,
+    Done,
+    /// It is there, or is not, as it should not be.
+    Refused,
     /// There is another value than the one that was to be replaced.
     Exists,
     NotFound,
@@ -69,14 +70,14 @@ pub(super) fn store(ctx: &mut Ctx<'_>, key: Key<'_>, order: Order<'_>, finish: F
 #[inline]
 pub(super) fn store_now(ctx: &mut Ctx<'_>, key: Key<'_>, order: Order<'_>) -> Result<Stored, DbError> {
     if order.mode != Mode::Set && ctx.db.is_there(key) != (order.mode == Mode::Replace) {
-        return Ok(Stored::NotStored);
+        return Ok(Stored::Refused);
     }
     let marking = match order.chosen {
         Some(cas) => Marking::Chosen { flags: order.flags, state: 0, cas },
         None => Marking::of_flags(order.flags),
     };
     write(ctx, key, order, marking)?;
-    Ok(Stored::Stored)
+    Ok(Stored::Done)
 }
 
 fn compare_and_store(ctx: &mut Ctx<'_>, key: Key<'_>, order: Order<'_>) -> Result<Stored, DbError> {
@@ -92,7 +93,7 @@ fn compare_and_store(ctx: &mut Ctx<'_>, key: Key<'_>, order: Order<'_>) -> Resul
         return Ok(Stored::NotFound);
     };
     if order.mode == Mode::Add {
-        return Ok(Stored::NotStored);
+        return Ok(Stored::Refused);
     }
     // A value whose number nobody has asked for is later than all that were asked for.
     let (is_same, is_later) = match marks {
@@ -107,7 +108,7 @@ fn compare_and_store(ctx: &mut Ctx<'_>, key: Key<'_>, order: Order<'_>) -> Resul
             None => Marking::New { flags: order.flags, state: 0 },
         };
         write(ctx, key, order, marking)?;
-        return Ok(Stored::Stored);
+        return Ok(Stored::Done);
     }
     if is_later && order.may_be_stale && wanted != 0 {
         ctx.stats.memcache.cas_hits += 1;
@@ -115,7 +116,7 @@ fn compare_and_store(ctx: &mut Ctx<'_>, key: Key<'_>, order: Order<'_>) -> Resul
         let due = deadline_ms.map_or(Due::Never, |expiry| Due::At(expiry.deadline_ms));
         let marking = Marking::Chosen { flags: order.flags, state: state::STALE | won, cas: order.chosen.unwrap_or(0) };
         write(ctx, key, Order { due, ..order }, marking)?;
-        return Ok(Stored::Stored);
+        return Ok(Stored::Done);
     }
     ctx.stats.memcache.cas_badval += 1;
     Ok(Stored::Exists)

@@ -61,8 +61,8 @@ fn store_as(ctx: &mut Ctx<'_>, args: Args<'_>, mode: Mode) -> Outcome {
 /// The reply to a value that was to be stored.
 fn finish(ctx: &mut Ctx<'_>, _key: Key<'_>, stored: Result<Stored, DbError>, noreply: &[u8]) {
     let line: &[u8] = match stored {
-        Ok(Stored::Stored) => STORED,
-        Ok(Stored::NotStored) => b"NOT_STORED\r\n",
+        Ok(Stored::Done) => STORED,
+        Ok(Stored::Refused) => b"NOT_STORED\r\n",
         Ok(Stored::Exists) => b"EXISTS\r\n",
         Ok(Stored::NotFound) => NOT_FOUND,
         Err(error) => {
