@@ -155,6 +155,21 @@ impl Shard {
         verdict
     }
 
+    /// As [`Shard::judge`], for a hand that looks at every item it passes. True: it is to be evicted.
+    #[must_use]
+    pub fn judge_each(&mut self, word: u32, bytes: u64, threshold: &mut Threshold) -> bool {
+        let access = Access::unpack(word);
+        self.tally.look(access, self.now, 1);
+        threshold.judge(self.worth.of(access, self.now, bytes)) == Verdict::Evict
+    }
+
+    /// The word of an item that was used in this tick, but for its heat, and the bits of the tick.
+    #[inline]
+    #[must_use]
+    pub fn fresh_words(&self) -> (u32, u32) {
+        (self.now << HEAT_BITS, ((1 << WORD_BITS) - 1) & !u32::from(HEAT_MAX))
+    }
+
     /// What the hand writes back to an item that it keeps: the word, unless its clock were to come round.
     #[inline]
     #[must_use]

@@ -10,6 +10,8 @@ pub enum Rank {
     Random,
     /// The earliest deadline.
     Ttl,
+    /// Worth least a byte, as learned from what was used when and how often.
+    Smart,
 }
 
 /// `maxmemory-policy`.
@@ -25,7 +27,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// The names that `maxmemory-policy` takes, in Redis's order.
+    /// The names that `maxmemory-policy` takes, in Redis's order, and ours.
     pub const NAMES: &'static [&'static str] = &[
         "volatile-lru",
         "volatile-lfu",
@@ -35,8 +37,9 @@ impl Policy {
         "allkeys-lfu",
         "allkeys-random",
         "noeviction",
+        "allkeys-smart",
     ];
-    const ALL: [Policy; 8] = [
+    const ALL: [Policy; 9] = [
         Policy::Volatile(Rank::Lru),
         Policy::Volatile(Rank::Lfu),
         Policy::Volatile(Rank::Random),
@@ -45,6 +48,7 @@ impl Policy {
         Policy::AllKeys(Rank::Lfu),
         Policy::AllKeys(Rank::Random),
         Policy::NoEviction,
+        Policy::AllKeys(Rank::Smart),
     ];
 
     /// The policy of a name, by its place in [`Policy::NAMES`].
@@ -56,7 +60,7 @@ impl Policy {
     /// The place of its name.
     #[must_use]
     pub fn name_at(self) -> usize {
-        Policy::ALL.iter().position(|policy| *policy == self).unwrap_or(Policy::ALL.len() - 1)
+        Policy::ALL.iter().position(|policy| *policy == self).unwrap_or_default()
     }
 
     #[must_use]

@@ -5,7 +5,7 @@
 
 use super::ctx::{Args, Ctx, Outcome};
 use crate::base::int;
-use crate::db::access::{Uses, count_of, idle_seconds};
+use crate::db::access::{Uses, count_of, heat_of, idle_seconds};
 use crate::db::item::{Item, Value, flag};
 use crate::proto::errors;
 
@@ -66,10 +66,11 @@ pub fn idletime(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
 
 /// How often keys are used is counted under an LFU policy only.
 pub fn freq(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    let (now_ms, counted) = (ctx.db.now_ms(), ctx.db.uses() == Uses::Counted);
+    let (now_ms, uses) = (ctx.db.now_ms(), ctx.db.uses());
     let decay_minutes = ctx.config.eviction.lfu_decay_minutes;
-    about(ctx, args, |item| match counted {
-        true => Answer::Int(count_of(item.clock(), now_ms, decay_minutes).cast_signed()),
-        false => Answer::Error(errors::NO_LFU),
+    about(ctx, args, |item| match uses {
+        Uses::Counted => Answer::Int(count_of(item.clock(), now_ms, decay_minutes).cast_signed()),
+        Uses::Learned => Answer::Int(heat_of(item.clock()).cast_signed()),
+        Uses::Clocked => Answer::Error(errors::NO_LFU),
     })
 }

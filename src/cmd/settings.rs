@@ -33,7 +33,8 @@ pub fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         return ctx.fail(errors::SYNTAX);
     }
     let settings = ctx.fleet.settings().clone();
-    let (mut limits, mut classes, mut eviction) = (ctx.config.limits, 0, ctx.config.eviction);
+    let (mut limits, mut classes) = (ctx.config.limits, 0);
+    let (mut eviction, mut limit_bytes) = (ctx.config.eviction, ctx.config.maxmemory_bytes);
     // What has happened so far is told as it was wanted then.
     ctx.publish_news();
     let changed = settings.change(ctx.config, |config| {
@@ -48,7 +49,8 @@ pub fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         if config.loglevel != level {
             set_level(config.loglevel);
         }
-        (limits, classes, eviction) = (config.limits, config.notify.told(), config.eviction);
+        (limits, classes) = (config.limits, config.notify.told());
+        (eviction, limit_bytes) = (config.eviction, config.maxmemory_bytes);
         ctx.db.totals().keys_max.store(config.tracking_table_keys_max, Ordering::Relaxed);
         Ok(())
     });
@@ -60,7 +62,7 @@ pub fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         shard.limits = limits;
         shard.listeners.publish(classes, version);
     });
-    ctx.db.set_eviction(eviction);
+    ctx.db.set_eviction(eviction, limit_bytes);
     if pairs.iter().any(|[name, _]| name.eq_ignore_ascii_case(b"requirepass")) {
         let (catalogue, password) =
             (Arc::clone(&ctx.acl.catalogue), ctx.fleet.settings().latest(ctx.config).requirepass);

@@ -24,11 +24,12 @@
 //! SCAN) do not, as in Redis.
 #![allow(unsafe_code)]
 
-use super::item::{self, Header, Item, Key};
+use super::item::{self, Header, Item, Key, NewKey, NewValue};
+use super::smart::weight;
 use super::view::{Db, Found};
 use super::{ItemHash, Shard, item_at};
 use crate::base::eviction::{Policy, Rank, Settings};
-use dolmen_slab::Handle;
+use dolmen_slab::{Handle, Slab};
 use static_assertions::const_assert;
 
 /// Milliseconds of a tick, as a power of two.
@@ -85,15 +86,31 @@ pub enum Uses {
     Clocked = 0,
     /// How often it was used.
     Counted = 1,
+    /// Both, in words of `dolmen_policy` ([`Rank::Smart`]).
+    Learned = 2,
+}
+
+/// How access words are written now.
+#[derive(Clone, Copy)]
+pub(super) struct Stamps {
+    pub uses: Uses,
+    /// What a use now leaves in a word, in the bits of `mask`: a word that has it stays.
+    pub tick: u32,
+    pub mask: u32,
+    /// What a new item begins with.
+    pub fresh: u32,
 }
 
 impl Uses {
-    /// What a use at a time leaves in a word: that is compared with, and what a new item begins with.
+    /// How words are written at a time; of those that are learned only that they must be looked at.
     #[inline(always)]
-    pub(super) fn words(self, now_ms: u64) -> (u32, u32) {
+    pub(super) fn stamps(self, now_ms: u64) -> Stamps {
         match self {
-            Uses::Clocked => (tick(now_ms), tick(now_ms)),
-            Uses::Counted => (NEVER, minute(now_ms) << COUNT_BITS | COUNT_NEW),
+            Uses::Clocked => Stamps { uses: self, tick: tick(now_ms), mask: CLOCK_MAX, fresh: tick(now_ms) },
+            Uses::Counted => {
+                Stamps { uses: self, tick: NEVER, mask: NEVER, fresh: minute(now_ms) << COUNT_BITS | COUNT_NEW }
+            }
+            Uses::Learned => Stamps { uses: self, tick: NEVER, mask: NEVER, fresh: 0 },
         }
     }
 
@@ -102,12 +119,17 @@ impl Uses {
     pub(super) fn under(policy: Policy) -> Uses {
         match policy {
             Policy::AllKeys(Rank::Lfu) | Policy::Volatile(Rank::Lfu) => Uses::Counted,
+            Policy::AllKeys(Rank::Smart) | Policy::Volatile(Rank::Smart) => Uses::Learned,
             _ => Uses::Clocked,
         }
     }
 
     pub(super) fn of(number: u8) -> Uses {
-        if number == Uses::Counted as u8 { Uses::Counted } else { Uses::Clocked }
+        match number {
+            1 => Uses::Counted,
+            2 => Uses::Learned,
+            _ => Uses::Clocked,
+        }
     }
 }
 
@@ -135,6 +157,12 @@ pub const fn count_of(word: u32, now_ms: u64, decay_minutes: u32) -> u64 {
     (word & COUNT_MAX).saturating_sub(lost) as u64
 }
 
+/// How hot an item is by a word of `dolmen_policy`: eight for each doubling of its uses.
+#[must_use]
+pub const fn heat_of(word: u32) -> u64 {
+    (word & ((1 << dolmen_policy::HEAT_BITS) - 1)) as u64
+}
+
 /// A word of so many uses, at a time.
 fn counted(count: u64, now_ms: u64) -> u32 {
     let count = u32::try_from(count).unwrap_or(COUNT_MAX).min(COUNT_MAX);
@@ -152,7 +180,7 @@ impl Db<'_> {
     /// A command uses an item: its clock is set, if it shows another time.
     #[inline(always)]
     pub(super) fn touch(&mut self, found: Found) {
-        if self.item(found.handle).clock() != self.tick {
+        if (self.item(found.handle).clock() ^ self.stamps.tick) & self.stamps.mask != 0 {
             self.touch_late(found.handle);
         }
     }
@@ -161,15 +189,58 @@ impl Db<'_> {
     #[inline(never)]
     fn touch_late(&mut self, h: Handle) {
         if !self.untouching {
-            let word = self.used_word(self.item(h).clock());
+            let word = self.used_word(h);
             self.set_clock(h, word);
         }
     }
 
-    /// What a use now makes of a word.
+    /// What a use now makes of an item's word.
     #[inline(always)]
-    pub(super) fn used_word(&mut self, word: u32) -> u32 {
-        if self.tick == NEVER { self.counted_word(word) } else { self.tick }
+    pub(super) fn used_word(&mut self, h: Handle) -> u32 {
+        match self.stamps.uses {
+            Uses::Clocked => self.stamps.tick,
+            Uses::Counted => self.counted_word(self.item(h).clock()),
+            Uses::Learned => self.learned_word(h),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn learned_word(&mut self, h: Handle) -> u32 {
+        let Shard { slab, containers, eviction, .. } = &mut *self.shard;
+        let item = item_at(slab, h);
+        let word = item.clock();
+        eviction.smart.as_mut().map_or(word, |smart| smart.used(word, || weight(slab, containers, item)))
+    }
+
+    /// The word of a new item.
+    #[inline(always)]
+    pub(super) fn fresh_word(&mut self, hash: u64, key: &NewKey<'_>, value: &NewValue<'_>, words: &item::Words) -> u32 {
+        if self.stamps.uses == Uses::Learned {
+            self.learned_fresh_word(hash, key, value, words)
+        } else {
+            self.stamps.fresh
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn learned_fresh_word(&mut self, hash: u64, key: &NewKey<'_>, value: &NewValue<'_>, words: &item::Words) -> u32 {
+        let outside = if let NewValue::Blob(id) = value { self.shard.slab.blob_bytes(*id) } else { 0 };
+        let bytes = Slab::class_bytes(item::item_bytes(key, value, words)) as u64 + outside;
+        self.shard.eviction.smart.as_mut().map_or(0, |smart| smart.inserted(hash, bytes))
+    }
+
+    /// The value of an item is about to be written anew.
+    #[inline(always)]
+    pub(super) fn note_rewrite(&mut self, h: Handle) {
+        if self.stamps.uses == Uses::Learned {
+            let Shard { slab, containers, eviction, .. } = &mut *self.shard;
+            let bytes = weight(slab, containers, item_at(slab, h));
+            if let Some(smart) = &mut eviction.smart {
+                smart.came_in(bytes);
+            }
+        }
     }
 
     /// One more use: with a chance of 1 in `lfu-log-factor` times what the counter has above that of a new item.
@@ -194,7 +265,7 @@ impl Db<'_> {
     /// What access words say.
     #[must_use]
     pub fn uses(&self) -> Uses {
-        if self.tick == NEVER { Uses::Counted } else { Uses::Clocked }
+        self.stamps.uses
     }
 
     /// Whether what is done from now on is no use of keys (CLIENT NO-TOUCH).
@@ -204,16 +275,14 @@ impl Db<'_> {
     }
 
     fn set_clock(&mut self, h: Handle, clock: u32) {
-        let header = self.item(h).header();
-        // SAFETY: the header of this live item, with another clock.
-        unsafe { item::overwrite_header(&mut self.shard.slab, h, Header { clock, ..header }) };
+        set_clock_of(&mut self.shard.slab, h, clock);
     }
 
     /// TOUCH: is the key there? Counts as a use and as a read.
     pub fn touch_key(&mut self, key: Key<'_>) -> bool {
         match self.find_read(key) {
             Some(found) => {
-                let word = self.used_word(self.item(found.handle).clock());
+                let word = self.used_word(found.handle);
                 self.set_clock(found.handle, word);
                 true
             }
@@ -238,10 +307,17 @@ impl Db<'_> {
     }
 }
 
+/// Gives an item that a table has just named another word.
+pub(super) fn set_clock_of(slab: &mut Slab, h: Handle, clock: u32) {
+    let header = item_at(slab, h).header();
+    // SAFETY: the header of this live item, with another clock.
+    unsafe { item::overwrite_header(slab, h, Header { clock, ..header }) };
+}
+
 impl Shard {
     /// Looks at some items in turn, and keeps the clocks of those that were not used for very long from coming round.
     pub(super) fn age_some(&mut self, now_ms: u64) {
-        if Uses::under(self.eviction.settings.policy) == Uses::Counted {
+        if Uses::under(self.eviction.settings.policy) != Uses::Clocked {
             return;
         }
         let now = tick(now_ms);
@@ -265,10 +341,7 @@ impl Shard {
         }
         self.aging = walk;
         for h in old {
-            let header = item_at(&self.slab, h).header();
-            let clock = now.wrapping_sub(OLD_TICKS) & CLOCK_MAX;
-            // SAFETY: the table has just named this item; its header, with another clock.
-            unsafe { item::overwrite_header(&mut self.slab, h, Header { clock, ..header }) };
+            set_clock_of(&mut self.slab, h, now.wrapping_sub(OLD_TICKS) & CLOCK_MAX);
         }
     }
 }

@@ -17,14 +17,17 @@
 //!
 //! What an item's access word says depends on the policy: see `access`.
 
-use super::access;
+use super::access::{self, Stamps, Uses};
 use super::background::{Losing, armed_item};
 use super::event::Event;
+use super::smart::{Gone, Smart, weight};
 use super::wheel::{Due, Rearm};
 use super::{Database, ItemHash, Shard, item_at};
 use crate::base::eviction::{Policy, Rank, Settings};
 use crate::base::rng::Rng;
+use dolmen_policy::Model;
 use dolmen_slab::{Handle, Slab};
+use std::sync::{Arc, Mutex};
 
 /// Buckets looked at in one step to find as many keys as are compared.
 const LOOKS: usize = 16;
@@ -49,20 +52,37 @@ pub enum Step {
 pub(super) struct Eviction {
     pub(super) settings: Settings,
     pub(super) rng: Rng,
+    /// Of [`Rank::Smart`].
+    pub(super) smart: Option<Box<Smart>>,
     database: usize,
     cursor: u64,
 }
 
 impl Eviction {
     pub(super) fn new(seed: u64) -> Eviction {
-        Eviction { settings: Settings::default(), rng: Rng::seeded(seed), database: 0, cursor: 0 }
+        Eviction { settings: Settings::default(), rng: Rng::seeded(seed), smart: None, database: 0, cursor: 0 }
     }
 }
 
 impl Shard {
-    /// What is chosen by, from now on.
-    pub fn set_eviction(&mut self, settings: Settings) {
+    /// What is chosen by, from now on, if the shard may grow to so many bytes. `model`: what all shards learn together.
+    pub fn set_eviction(&mut self, settings: Settings, share_bytes: u64, model: &Arc<Mutex<Model>>) {
         self.eviction.settings = settings;
+        match &mut self.eviction.smart {
+            smart if Uses::under(settings.policy) != Uses::Learned => *smart = None,
+            Some(smart) => smart.resize(share_bytes),
+            smart => *smart = Some(Box::new(Smart::new(share_bytes, Arc::clone(model)))),
+        }
+    }
+
+    /// How access words are written at a time.
+    #[inline(always)]
+    pub(super) fn stamps(&self, now_ms: u64) -> Stamps {
+        let mut stamps = Uses::under(self.eviction.settings.policy).stamps(now_ms);
+        if let Some(smart) = &self.eviction.smart {
+            (stamps.tick, stamps.mask) = smart.fresh_words();
+        }
+        stamps
     }
 
     /// A small step to have less memory in use: what is waiting to be freed first, else a key goes that the policy names.
@@ -74,6 +94,7 @@ impl Shard {
         match self.eviction.settings.policy {
             Policy::NoEviction => Step::Nothing,
             Policy::Volatile(Rank::Ttl) => self.evict_next_due(now_ms),
+            Policy::AllKeys(Rank::Smart) => self.evict_judged(now_ms),
             policy => self.evict_at_hand(policy, now_ms),
         }
     }
@@ -132,6 +153,54 @@ impl Shard {
         }
     }
 
+    /// `allkeys-smart`: of each bucket go those that are worth less than the policy's threshold.
+    fn evict_judged(&mut self, now_ms: u64) -> Step {
+        let Some(index) = self.database_at_hand(false) else { return Step::Nothing };
+        let keys = self.databases[..self.databases_used].iter().map(Database::len).sum();
+        let entries = ItemHash { seed: self.seed };
+        let mut freed = false;
+        for _ in 0..LOOKS {
+            let (mut sample, mut len) = ([Handle::NULL; SAMPLE_MAX], 0);
+            let table = &self.databases[index].table;
+            let next = table.scan(&self.slab, &entries, self.eviction.cursor, |h| {
+                if let Some(place) = sample.get_mut(len) {
+                    *place = h;
+                    len += 1;
+                }
+            });
+            self.eviction.cursor = next;
+            if next != 0 {
+                table.scan(&self.slab, &entries, next, |h| self.slab.prefetch(h));
+            }
+            for &h in &sample[..len] {
+                let Shard { slab, containers, eviction, seed, .. } = &mut *self;
+                let Some(smart) = &mut eviction.smart else { return Step::Nothing };
+                let item = item_at(slab, h);
+                let word = item.clock();
+                if item.deadline_ms() > now_ms {
+                    match smart.judge(word, weight(slab, containers, item)) {
+                        Ok(aged) if aged == word => continue,
+                        Ok(aged) => {
+                            access::set_clock_of(slab, h, aged);
+                            continue;
+                        }
+                        Err(Gone) => smart.evicted(item.hash(*seed), word, keys),
+                    }
+                }
+                self.evict(index, h, now_ms);
+                freed = true;
+            }
+            if next == 0 {
+                self.eviction.database += 1;
+                break;
+            }
+            if freed {
+                break;
+            }
+        }
+        if freed { Step::Freed } else { Step::Looking }
+    }
+
     fn worth_least(&mut self, sample: &[Handle], rank: Rank, now_ms: u64) -> Option<Handle> {
         let Shard { slab, eviction, .. } = self;
         let Eviction { settings, rng, .. } = eviction;
@@ -140,7 +209,7 @@ impl Shard {
             let deadline_ms = item.deadline_ms();
             match rank {
                 _ if deadline_ms <= now_ms => 0,
-                Rank::Random => rng.next_u64(),
+                Rank::Random | Rank::Smart => rng.next_u64(),
                 Rank::Ttl => deadline_ms,
                 Rank::Lru => u64::from(access::CLOCK_MAX - access::idle_ticks(item.clock(), access::tick(now_ms))) + 1,
                 Rank::Lfu => access::count_of(item.clock(), now_ms, settings.lfu_decay_minutes) + 1,

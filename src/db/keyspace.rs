@@ -22,9 +22,10 @@ use crate::base::eviction::Settings;
 use crate::base::hash::hash_key;
 use crate::base::sync::lock::{Guarded, NoLock, ShardLock, SpinLock};
 use crate::table::{Mirror, Site, peek};
+use dolmen_policy::Model;
 use dolmen_slab::{BlobId, Peek};
 use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// Address space for the chunks, and for the blobs, of all shards together: an eighth each of what a process has on x86-64.
 const RESERVE_BYTES: usize = 16 << 40;
@@ -69,9 +70,9 @@ pub trait Access {
     fn with_shard<T>(&mut self, hash: u64, work: impl FnOnce(&mut Shard) -> T) -> T;
 
     /// How keys are chosen that go when memory is short.
-    fn set_eviction(&mut self, settings: Settings) {
+    fn set_eviction(&mut self, settings: Settings, limit_bytes: u64) {
         let mut db = self.db(0, 0);
-        db.set_eviction(settings);
+        db.set_eviction(settings, limit_bytes);
         db.unlock();
     }
 
@@ -121,6 +122,8 @@ pub struct Keyspace<L> {
     pub(super) holder_names: AtomicUsize,
     /// What access words say (`access::Uses`).
     pub(super) uses: AtomicU8,
+    /// What all shards learn together of what items are worth (`smart`).
+    pub(super) model: Arc<Mutex<Model>>,
     /// Bytes in use of all shards, as they have told (`Keyspace::tell`).
     pub(super) data_bytes: AtomicU64,
     /// What is tracked of all shards.
@@ -184,6 +187,7 @@ impl<L: ShardLock> Keyspace<L> {
             holder: AtomicU8::new(0),
             holder_names: AtomicUsize::new(0),
             uses: AtomicU8::new(0),
+            model: Arc::new(Mutex::new(Model::new(u32::try_from(shards).unwrap_or(u32::MAX)))),
             data_bytes: AtomicU64::new(0),
             totals,
             on_release: OnceLock::new(),

@@ -17,12 +17,14 @@ use super::evict::Step;
 use super::keyspace::{Fetch, Keyspace, Locate, PeekLocator, SHARDS_MAX};
 use super::listeners::News;
 use super::{Db, Shard};
+use crate::base::cpu;
 use crate::base::eviction::Settings;
 use crate::base::sync::lock::SpinLock;
 use crate::db::hold::Mode;
 use crate::table::Site;
-use std::sync::Arc;
+use dolmen_policy::Model;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 const NONE: usize = usize::MAX;
 
@@ -152,9 +154,9 @@ impl<'a> Db<'a> {
         locks.on_demand = true;
         // SAFETY: `nowhere` lives as long as the locks, which are borrowed for `'a`; nobody else looks at it.
         let shard = unsafe { &mut *std::ptr::from_mut(&mut *locks.nowhere) };
-        let (tick, fresh) = Uses::of(locks.keyspace.uses.load(Ordering::Relaxed)).words(now_ms);
+        let stamps = Uses::of(locks.keyspace.uses.load(Ordering::Relaxed)).stamps(now_ms);
         let epoch = Db::NOT_LOCATED;
-        Db { shard, locks: Some(locks), index, now_ms, tick, fresh, epoch, untouching: false, whole: false }
+        Db { shard, locks: Some(locks), index, now_ms, stamps, epoch, untouching: false, whole: false }
     }
 
     /// Are there other workers?
@@ -372,13 +374,20 @@ impl<'a> Db<'a> {
     }
 
     /// How keys are chosen that go when memory is short.
-    pub fn set_eviction(&mut self, settings: Settings) {
-        self.each_shard(|shard| shard.set_eviction(settings));
+    pub fn set_eviction(&mut self, settings: Settings, limit_bytes: u64) {
+        // Without a limit as if it were all that there is: nothing goes, but there is a pace to learn by.
+        let limit_bytes = if limit_bytes == 0 { cpu::usable_bytes() } else { limit_bytes };
+        let share_bytes = limit_bytes / self.shard_count() as u64;
+        let model = match &self.locks {
+            Some(locks) => Arc::clone(&locks.keyspace.model),
+            None => Arc::new(Mutex::new(Model::new(1))),
+        };
+        self.each_shard(|shard| shard.set_eviction(settings, share_bytes, &model));
         let uses = Uses::under(settings.policy);
         if let Some(locks) = &self.locks {
             locks.keyspace.uses.store(uses as u8, Ordering::Relaxed);
         }
-        (self.tick, self.fresh) = uses.words(self.now_ms);
+        self.stamps = if self.locks.is_some() { uses.stamps(self.now_ms) } else { self.shard.stamps(self.now_ms) };
     }
 
     /// Number of databases.

@@ -22,6 +22,7 @@ pub mod listeners;
 mod locks;
 pub mod marks;
 pub mod saving;
+mod smart;
 mod snapshot;
 mod strings;
 #[cfg(test)]
@@ -347,7 +348,8 @@ impl Shard {
         let of =
             |d: &Database| d.table.heap_bytes() as u64 + d.wheel.as_ref().map_or(0, |w| w.heap_bytes()) + fields(d);
         let tables: u64 = self.databases.iter().chain(&self.detached).chain(&self.viewed).map(of).sum();
-        tables + self.containers.heap_bytes() + self.scratch.capacity() as u64
+        let smart = self.eviction.smart.as_ref().map_or(0, |smart| smart.heap_bytes());
+        smart + tables + self.containers.heap_bytes() + self.scratch.capacity() as u64
     }
 
     /// Is there work for `background` that should not wait for the next sweep?

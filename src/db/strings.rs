@@ -92,7 +92,7 @@ impl Db<'_> {
             return false;
         }
         // SAFETY: a live item; no view is open; `bytes` came from outside of the slab.
-        unsafe { item::overwrite_alike(&mut self.shard.slab, found.handle, self.tick, bytes) }
+        unsafe { item::overwrite_alike(&mut self.shard.slab, found.handle, self.stamps.tick, bytes) }
     }
 
     /// Writes a string, whatever was there before.
@@ -304,7 +304,8 @@ impl Db<'_> {
     pub(super) fn rewritten(&mut self, found: Found) -> Header {
         let mut header = self.item(found.handle).header();
         header.flags &= !(item::flag::MODIFIED | item::flag::HIT);
-        header.clock = self.used_word(header.clock);
+        header.clock = self.used_word(found.handle);
+        self.note_rewrite(found.handle);
         header
     }
 

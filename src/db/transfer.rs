@@ -162,7 +162,7 @@ impl Db<'_> {
             Some(at) => Some(self.arm(to.hash, at, armed)?),
             None => None,
         };
-        let used = self.used_word(header.clock);
+        let used = self.used_word(source.handle);
         let Shard { slab, databases, containers, seed, .. } = &mut *self.shard;
         let database = &mut databases[self.index];
         let words = item::Words { expiry, marks: item_at(slab, source.handle).marks() };

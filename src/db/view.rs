@@ -1,7 +1,7 @@
 //! The view of one database at one instant: lookup with lazy expiry, removal, deadlines, walking.
 #![allow(unsafe_code)]
 
-use super::access::Uses;
+use super::access::Stamps;
 use super::containers::Containers;
 use super::event::Event;
 use super::item::{self, Expiry, Item, Key, Marks, NewKey, NewValue, Type, Words};
@@ -17,9 +17,8 @@ pub struct Db<'a> {
     pub(super) index: usize,
     /// Unix time of the command.
     pub(super) now_ms: u64,
-    /// What a use now writes to an access word, and what a new item begins with (`access::Uses`).
-    pub(super) tick: u32,
-    pub(super) fresh: u32,
+    /// How access words are written.
+    pub(super) stamps: Stamps,
     /// The table's when the sites of its keys were made: they are good while it stays so.
     pub(super) epoch: u64,
     /// What is done is no use of keys: their access clocks stay.
@@ -54,8 +53,8 @@ impl<'a> Db<'a> {
         assert!(index < shard.databases.len(), "SELECT checks the index");
         shard.databases_used = shard.databases_used.max(index + 1);
         let epoch = shard.databases[index].table.epoch();
-        let (tick, fresh) = Uses::under(shard.eviction.settings.policy).words(now_ms);
-        Db { shard, index, now_ms, tick, fresh, epoch, untouching: false, whole: false, locks: None }
+        let stamps = shard.stamps(now_ms);
+        Db { shard, index, now_ms, stamps, epoch, untouching: false, whole: false, locks: None }
     }
 
     /// An epoch that no table has.
@@ -303,9 +302,10 @@ impl<'a> Db<'a> {
         if let Some(expiry) = &mut words.expiry {
             *expiry = self.arm(hash, expiry.deadline_ms, 0)?;
         }
+        let clock = self.fresh_word(hash, &key, &value, &words);
         let Shard { slab, databases, seed, .. } = &mut *self.shard;
         // SAFETY: the chunk was allocated for exactly these parts and nobody reads it yet; key and value come from outside of it.
-        unsafe { item::write(slab, h, self.fresh, key, value, words) };
+        unsafe { item::write(slab, h, clock, key, value, words) };
         let database = &mut databases[self.index];
         database.table.insert(slab, &ItemHash { seed: *seed }, hash, h)?;
         database.expires += u64::from(words.expiry.is_some());

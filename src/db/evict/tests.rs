@@ -11,7 +11,8 @@ fn shard(policy: Policy) -> Shard {
     let config =
         dolmen_slab::Config { reserve_bytes: 1 << 26, blob_reserve_bytes: 1 << 26, decay_ms: 1000, huge_pages: false };
     let mut shard = Shard::new(3, 5, config).unwrap();
-    shard.set_eviction(Settings { policy, ..Settings::default() });
+    let model = Arc::new(Mutex::new(Model::new(1)));
+    shard.set_eviction(Settings { policy, ..Settings::default() }, 1 << 18, &model);
     shard
 }
 
@@ -105,6 +106,43 @@ fn the_least_frequently_used_go_first() {
     let left = present(&mut shard, 0, START_MS + 2000);
     let seldom = left.iter().filter(|i| **i % 2 == 1).count();
     assert!(seldom <= KEYS as usize / 4 + 150, "{seldom} of {}", left.len());
+}
+
+/// What is read again and again stays, what is written once goes; and of two alike the larger one.
+#[test]
+fn what_is_worth_most_a_byte_stays() {
+    let mut shard = shard(Policy::AllKeys(Rank::Smart));
+    let limit_bytes = 256 * 1024;
+    let mut rng = Rng::seeded(9);
+    let put = |shard: &mut Shard, key: &[u8], bytes: usize| {
+        let mut db = shard.db(0, START_MS);
+        db.set_string(db.key(key), NewValue::Raw(&vec![7; bytes]), Deadline::None).unwrap();
+        while shard.used_bytes() > limit_bytes {
+            assert_ne!(shard.make_room(START_MS), Step::Nothing);
+        }
+    };
+    let mut hits = [0, 0];
+    for round in 0..120_000u32 {
+        let i = round % 600;
+        let large = i % 2 == 1;
+        let hot = format!("hot:{i}");
+        let mut db = shard.db(0, START_MS);
+        if db.touch_key(db.key(hot.as_bytes())) {
+            hits[usize::from(large)] += usize::from(round > 60_000);
+        } else {
+            put(&mut shard, hot.as_bytes(), if large { 900 } else { 90 });
+        }
+        put(&mut shard, format!("cold:{}", rng.next_u64()).as_bytes(), 90);
+    }
+    let [small, large] = hits;
+    assert!(small > 29_000, "{small} of 30,000 small ones that are hot were there, {large} large ones");
+    assert!(large < small && shard.stats.evicted > 100_000, "{large} large ones; {:?}", shard.stats);
+    let mut db = shard.db(0, START_MS);
+    let word = db.look_at(db.key(b"hot:0")).map(|item| item.clock());
+    assert!(word.is_some_and(|word| access::heat_of(word) > 8), "{word:?}");
+    shard.flush_all();
+    while shard.background(START_MS, false, || true) {}
+    assert_eq!((shard.used_bytes(), shard.make_room(START_MS)), (0, Step::Nothing));
 }
 
 #[test]

@@ -8,7 +8,9 @@ fn main() {
     let get = |n: &str, d: u64| std::env::var(n).ok().and_then(|v| v.parse().ok()).unwrap_or(d);
     let (mb, n, ops, seed) = (get("MB", 64), get("N", 1_000_000), get("OPS", 2_000_000), get("SEED", 7));
     print!("{:18}", "");
-    for s in &shapes { print!("{s:>12}"); }
+    for s in &shapes {
+        print!("{s:>12}");
+    }
     println!();
     let traces: Vec<_> = shapes.iter().map(|s| trace::make(s, n as u32, ops as u32, seed).unwrap()).collect();
     for name in names {
@@ -18,7 +20,8 @@ fn main() {
             let mut p = policy::make(name, t, cap).unwrap();
             let h = run::hit_percent(t, p.as_mut(), cap);
             print!("{h:8.2}{:>4}", p.note());
-            use std::io::Write; std::io::stdout().flush().unwrap();
+            use std::io::Write;
+            std::io::stdout().flush().unwrap();
         }
         println!();
     }

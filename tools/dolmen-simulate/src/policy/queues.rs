@@ -15,7 +15,13 @@ pub struct Fifo<'a> {
 impl<'a> Fifo<'a> {
     pub fn new(trace: &'a Trace, capacity: u64) -> Self {
         let objects = trace.bytes.len();
-        Fifo { bytes: &trace.bytes, capacity, links: Links::new(objects), queue: List::default(), here: vec![false; objects] }
+        Fifo {
+            bytes: &trace.bytes,
+            capacity,
+            links: Links::new(objects),
+            queue: List::default(),
+            here: vec![false; objects],
+        }
     }
 }
 
