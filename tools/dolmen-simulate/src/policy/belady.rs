@@ -74,7 +74,8 @@ impl Policy for Belady<'_> {
         while self.used + bytes > self.capacity && !self.present.is_empty() {
             let mut worst = (own, NOWHERE);
             for _ in 0..SAMPLES {
-                self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                self.random =
+                    self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 let at = (u128::from(self.random) * self.present.len() as u128) >> 64;
                 let other = self.present[at as usize];
                 worst = worst.max((self.cost(other), other));

@@ -15,7 +15,17 @@ pub struct Fifo<'a> {
 impl<'a> Fifo<'a> {
     pub fn new(trace: &'a Trace, capacity: u64) -> Self {
         let objects = trace.bytes.len();
-        Fifo { bytes: &trace.bytes, capacity, links: Links::new(objects), queue: List::default(), here: vec![false; objects] }
+        Fifo {
+            bytes: &trace.bytes,
+            capacity,
+            links: Links::new(objects),
+            queue: List::default(),
+            here: vec![false; objects],
+        }
+    }
+
+    fn may_fit(&self, object: u32) -> bool {
+        u64::from(self.bytes[object as usize]) <= self.capacity
     }
 }
 
@@ -25,7 +35,7 @@ impl Policy for Fifo<'_> {
     }
 
     fn set(&mut self, object: u32) {
-        if self.here[object as usize] {
+        if self.here[object as usize] || !self.may_fit(object) {
             return;
         }
         while self.queue.bytes + u64::from(self.bytes[object as usize]) > self.capacity {
@@ -90,7 +100,7 @@ impl Policy for Clock<'_> {
     }
 
     fn set(&mut self, object: u32) {
-        if self.get(object) {
+        if self.get(object) || !self.fifo.may_fit(object) {
             return;
         }
         let Fifo { queue, links, bytes, capacity, here } = &mut self.fifo;
@@ -131,7 +141,7 @@ impl Policy for Sieve<'_> {
     }
 
     fn set(&mut self, object: u32) {
-        if self.get(object) {
+        if self.get(object) || !self.fifo.may_fit(object) {
             return;
         }
         let Fifo { queue, links, bytes, capacity, here } = &mut self.fifo;

@@ -27,7 +27,8 @@ impl Sketch {
 
     fn places(&self, object: u32) -> [usize; 4] {
         std::array::from_fn(|row| {
-            let hash = (u64::from(object) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ (row as u64).wrapping_mul(0xc2b2_ae3d_27d4_eb4f << 1));
+            let hash = (u64::from(object) + 1)
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ (row as u64).wrapping_mul(0xc2b2_ae3d_27d4_eb4f << 1));
             ((hash ^ (hash >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 20 & self.mask) as usize
         })
     }
@@ -103,7 +104,7 @@ impl<'a> WTinyLfu<'a> {
             protected: List::default(),
             place: vec![Place::Nowhere; objects],
             sketch: Sketch::new(fit),
-            climb: climb.then(|| Climb { requests: 0, hits: 0, sample: fit, before: 0.0, step: 0.0625 }),
+            climb: climb.then_some(Climb { requests: 0, hits: 0, sample: fit, before: 0.0, step: 0.0625 }),
         }
     }
 
