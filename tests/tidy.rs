@@ -89,7 +89,8 @@ const LINES_ALLOWED: usize = 1000;
 const JUNK_DRAWERS: [&str; 6] = ["util", "utils", "common", "misc", "helper", "helpers"];
 
 /// Where the sources are that are not only tests.
-const PRODUCT: [&str; 5] = ["src/", "slab/src/", "policy/src/", "tools/dolmen-bench/src/", "tools/dolmen-simulate/src/"];
+const PRODUCT: [&str; 5] =
+    ["src/", "slab/src/", "policy/src/", "tools/dolmen-bench/src/", "tools/dolmen-simulate/src/"];
 
 /// The crates that the server is made of, beside its own.
 const CRATES: [&str; 2] = ["slab", "policy"];
