@@ -140,10 +140,11 @@ where
         .margin(12)
         .x_label_area_size(48)
         .y_label_area_size(76)
-        .build_cartesian_2d((least..most).log_scale(), low..high)?;
+        .build_cartesian_2d(least.log2()..most.log2(), low..high)?;
     chart
         .configure_mesh()
         .x_labels(8)
+        .x_label_formatter(&|log| format!("{:.1}", log.exp2()).trim_end_matches('0').trim_end_matches('.').to_string())
         .y_labels(6)
         .x_desc("MiB (logarithmic)")
         .y_desc("hits, percent (not from 0)")
@@ -153,7 +154,7 @@ where
         .draw()?;
     for (policy, colour) in policies(outcomes) {
         let mut line: Vec<(f64, f64)> =
-            sizes.iter().filter_map(|&mb| Some((mb, mean(outcomes, workload, mb, &policy)?))).collect();
+            sizes.iter().filter_map(|&mb| Some((mb.log2(), mean(outcomes, workload, mb, &policy)?))).collect();
         line.sort_by(|a, b| a.0.total_cmp(&b.0));
         let width = if policy == "smart" { 4 } else { 2 };
         chart
