@@ -47,6 +47,7 @@ impl Access {
 
     #[inline]
     #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "seven bits")]
     pub const fn unpack(word: u32) -> Access {
         Access { tick: word >> HEAT_BITS & TICK_MASK, heat: (word & HEAT_MAX as u32) as u8 }
     }
@@ -105,6 +106,11 @@ const ONE_MORE: [u32; LEVELS] = one_more();
 /// 2^(1/2048), as a fraction of 2^32: 1/256 of a step.
 const FINE: u128 = 4_296_421_177;
 
+/// 1/256 of a step more.
+const fn up(uses: u128) -> u128 {
+    (uses * FINE) >> 32
+}
+
 const fn one_more() -> [u32; LEVELS] {
     let mut more = [0; LEVELS];
     let one = 1u128 << 32;
@@ -114,16 +120,16 @@ const fn one_more() -> [u32; LEVELS] {
         // In steps of the power, the last one in part.
         let wanted = before + one;
         let mut after = before;
-        while after * FINE >> 32 <= wanted {
-            after = after * FINE >> 32;
+        while up(after) <= wanted {
+            after = up(after);
             more[at] += PARTS / 256;
         }
         #[expect(clippy::cast_possible_truncation, reason = "less than a step of the power")]
-        let rest = ((wanted - after) * 256 / ((after * FINE >> 32) - after)) as u32;
+        let rest = ((wanted - after) * 256 / (up(after) - after)) as u32;
         more[at] += rest;
         let mut fine = 0;
         while fine < 256 {
-            before = before * FINE >> 32;
+            before = up(before);
             fine += 1;
         }
         at += 1;

@@ -59,7 +59,6 @@ impl Ghosts {
         let mut ghosts = self.sets.get(set).copied()?;
         while ghosts != 0 {
             if ghosts & MARK_MASK == mark {
-                #[expect(clippy::cast_possible_truncation, reason = "HEAT_BITS")]
                 return Some((ghosts & HEAT_MASK) as u8 * HEAT_STEP);
             }
             ghosts >>= GHOST_BITS;

@@ -89,7 +89,7 @@ mod tests {
     }
 
     fn spread(count: u32) -> impl Iterator<Item = i32> {
-        (0..count).map(|i| (i.wrapping_mul(2_654_435_761) >> 20) as i32 - 2048)
+        (0..count).map(|i| (i.wrapping_mul(2_654_435_761) >> 20).cast_signed() - 2048)
     }
 
     #[test]

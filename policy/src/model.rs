@@ -18,7 +18,8 @@
 use crate::access::{Access, HEAT_MAX, HEAT_STEPS};
 
 /// Two classes a doubling of use.
-const CLASS_HEAT: u8 = (HEAT_STEPS / 2) as u8;
+const CLASS_HEAT: u8 = 4;
+const _: () = assert!(2 * CLASS_HEAT as u32 == HEAT_STEPS);
 const CLASSES: usize = (HEAT_MAX / CLASS_HEAT) as usize + 1;
 /// Four bins a doubling of age: up to eight turnovers of the cache.
 const BINS: usize = 24;
@@ -274,10 +275,15 @@ mod tests {
     fn bins_cover_all_ages_in_order() {
         let mut before = 0;
         let mut total = 0.0;
-        for at in 0..BINS - 1 {
-            total += width(at);
-            assert_eq!((bin(total as u32 - 1), bin(total as u32)), (at, at + 1));
+        for age in 0..10_000u16 {
+            if bin(age.into()) != before {
+                total += width(before);
+                assert_eq!((f32::from(age), bin(age.into())), (total, before + 1));
+                before += 1;
+            }
         }
+        assert_eq!(before, BINS - 1);
+        before = 0;
         for age in 0..100_000 {
             assert!(bin(age) >= before && bin(age) < BINS);
             before = bin(age);
@@ -294,13 +300,24 @@ mod tests {
         assert_eq!(worth(&model, 0, 0), worth(&model, 1, 0));
     }
 
+    /// Of all ages from one on.
+    fn all_ages(from: u32, heat: u8, looks: u16, hits: u16) -> impl Iterator<Item = (u32, u8, u16, u16)> {
+        (from..150).map(move |age| (age, heat, looks, hits))
+    }
+
     #[test]
     fn worth_is_hits_a_look_and_a_byte() {
-        // Twice the hits, half the bytes, the same age.
-        let model = taught(&[(5, 0, 1000, 10), (5, 8, 1000, 20), (5, 16, 1000, 10)]);
+        let heats = [(0, 10), (8, 20), (16, 10)];
+        let cells = heats.into_iter().flat_map(|(heat, hits)| all_ages(1, heat, 200, hits));
+        let model = taught(&cells.collect::<Vec<_>>());
+        for age in [5, 50] {
+            assert!(
+                (worth(&model, age, 8) - worth(&model, age, 0) - WORTH_STEPS).abs() <= 3,
+                "twice the hits at {age}"
+            );
+            assert!((worth(&model, age, 16) - worth(&model, age, 0)).abs() <= 3, "heat alone is worth nothing");
+        }
         let (access, now) = at(5, 8);
-        assert!((worth(&model, 5, 8) - worth(&model, 5, 0) - WORTH_STEPS).abs() <= 2);
-        assert!((worth(&model, 5, 16) - worth(&model, 5, 0)).abs() <= 2, "heat alone is worth nothing");
         assert_eq!(model.worth().of(access, now, SIZE / 2) - model.worth().of(access, now, SIZE), WORTH_STEPS);
         assert!(model.worth().of(access, now, u64::MAX) < model.worth().of(access, now, 1));
         assert_eq!(model.worth().of(access, now, 0), model.worth().of(access, now, 1));
@@ -308,18 +325,19 @@ mod tests {
 
     #[test]
     fn what_was_hot_is_seen_to_be_dead() {
-        let model = taught(&[(1, 40, 1000, 500), (20, 40, 1000, 0), (20, 0, 1000, 20)]);
-        assert!(worth(&model, 1, 40) > worth(&model, 20, 0));
+        let dead = (1..10).map(|age| (age, 40, 200, 100)).chain(all_ages(10, 40, 200, 0));
+        let model = taught(&all_ages(1, 0, 200, 2).chain(dead).collect::<Vec<_>>());
+        assert!(worth(&model, 1, 40) > worth(&model, 20, 0) + 4 * WORTH_STEPS);
         assert!(worth(&model, 20, 40) < worth(&model, 20, 0) - 2 * WORTH_STEPS);
     }
 
     #[test]
     fn a_loop_is_worth_more_the_nearer_it_comes_round() {
         // Hits at ages 40 to 47 only; what is younger waits for them.
-        let ages = (1..48).map(|age| (age, 0, 200, if age < 40 { 0 } else { 20 }));
+        let ages = (1..100).map(|age| (age, 0, 200, if (40..48).contains(&age) { 20 } else { 0 }));
         let model = taught(&ages.collect::<Vec<_>>());
-        for age in [2, 4, 8, 16, 32] {
-            assert!(worth(&model, age * 5 / 4, 0) > worth(&model, age, 0), "at {age}");
+        for age in [2, 8, 16, 24] {
+            assert!(worth(&model, age + 4, 0) > worth(&model, age, 0), "at {age}");
         }
     }
 

@@ -36,7 +36,7 @@ const HEADER_BYTES: u32 = 8;
 #[must_use]
 pub fn footprint(key_len: u32, value_len: u32) -> u32 {
     let wanted = HEADER_BYTES + key_len + value_len;
-    let step = if wanted <= 256 { 8 } else { (wanted - 1).next_power_of_two() / 16 };
+    let step = if wanted <= 256 { 8 } else { 1 << ((wanted - 1).ilog2() - 3) };
     wanted.next_multiple_of(step) + SLOT_BYTES
 }
 
@@ -69,6 +69,24 @@ fn bytes_of(key: u64) -> u32 {
     let digits = key.checked_ilog10().unwrap_or(0) + 1;
     let value = 20 + (key.wrapping_mul(2_654_435_761) & 0xffff_ffff) % 480;
     footprint(2 + digits, value as u32)
+}
+
+/// Requests from text: a key and the bytes of its value a line. An object has the size of its first request.
+pub fn read(name: &str, text: &str) -> Result<Trace, String> {
+    let mut out = Numbering::default();
+    let mut keys: HashMap<&str, u64> = HashMap::new();
+    for (number, line) in text.lines().enumerate() {
+        let mut words = line.split([' ', '\t', ',']).filter(|word| !word.is_empty());
+        let Some(key) = words.next() else { continue };
+        let value = words.next().and_then(|word| word.parse::<u32>().ok()).filter(|&bytes| bytes <= 1 << 30);
+        let (Some(value), None) = (value, words.next()) else {
+            return Err(format!("{name}:{}: wanted are a key and a number of bytes", number + 1));
+        };
+        let next = keys.len() as u64;
+        let key_len = u32::try_from(key.len()).unwrap_or(u32::MAX >> 1);
+        out.request(*keys.entry(key).or_insert(next), || footprint(key_len, value));
+    }
+    if keys.is_empty() { Err(format!("{name}: there are no requests")) } else { Ok(out.trace(name)) }
 }
 
 /// Names of the shapes, with what they are.
@@ -199,8 +217,8 @@ pub fn make(shape: &str, objects: u32, requests: u32, seed: u64) -> Option<Trace
             let law = law(0.9);
             for _ in 0..total {
                 let rank = (law.sample(&mut maker.rng) as u64 - 1).min(n - 1);
-                // By rank, sizes from one end to the other, as a power of two.
-                let share = (rank as f64 + 1.0).ln() / (n as f64).ln();
+                // From one end to the other by rank, as a power of two.
+                let share = rank as f64 / n as f64;
                 let share = if shape == "small-hot" { share } else { 1.0 - share };
                 let value = 20.0 * 2f64.powf(share * 6.0);
                 let key = maker.order[rank as usize];
@@ -236,5 +254,99 @@ impl Maker {
         let n = self.order.len() as u64;
         let rank = (law.sample(&mut self.rng) as u64 - 1).min(n - 1);
         u64::from(self.order[((rank + offset) % n) as usize])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn footprints_are_those_of_the_size_classes() {
+        // Header 8 and key 8; classes are 8 apart up to 256, then 32 up to 512, 64 up to 1024.
+        for (value, bytes) in
+            [(0, 16), (1, 24), (240, 256), (241, 288), (272, 288), (496, 512), (497, 576), (1008, 1024), (1009, 1152)]
+        {
+            assert_eq!(footprint(8, value), bytes + SLOT_BYTES, "{value}");
+        }
+        // On the whole, 24 bytes beside key and value.
+        let more = |key: u64| u64::from(bytes_of(key)) - 20 - ((key * 2_654_435_761) & 0xffff_ffff) % 480 - 8;
+        let mean = (100_000..200_000).map(more).sum::<u64>() as f64 / 100_000.0;
+        assert!((23.0..27.0).contains(&mean), "{mean}");
+    }
+
+    #[test]
+    fn every_shape_is_the_same_each_time() {
+        for (shape, _) in SHAPES {
+            let made = |seed| make(shape, 1000, 5000, seed).expect("a shape");
+            let (first, again) = (made(1), made(1));
+            assert_eq!(first.requests, again.requests, "{shape}");
+            assert_eq!(first.requests.len(), 5000);
+            let objects = first.bytes.len();
+            assert!(first.requests.iter().all(|&object| (object as usize) < objects), "{shape}");
+            // Numbered in the order in which they occur.
+            let mut next = 0;
+            for &object in &first.requests {
+                assert!(object <= next);
+                next = next.max(object + 1);
+            }
+            if shape != "loop" {
+                assert_ne!(first.requests, made(2).requests, "{shape}");
+            }
+        }
+        assert!(make("none", 1000, 5000, 1).is_none());
+    }
+
+    fn counts(requests: &[u32]) -> Vec<u32> {
+        let mut counts = vec![0; requests.iter().max().map_or(0, |&most| most as usize + 1)];
+        for &object in requests {
+            counts[object as usize] += 1;
+        }
+        counts.sort_unstable_by(|a, b| b.cmp(a));
+        counts
+    }
+
+    #[test]
+    fn popularity_follows_the_law() {
+        let trace = make("zipf0.9", 1000, 200_000, 3).expect("a shape");
+        let counts = counts(&trace.requests);
+        let total: f64 = (1..=1000).map(|rank| f64::from(rank).powf(-0.9)).sum();
+        for rank in [1, 3, 10, 100] {
+            let wanted = 200_000.0 * f64::from(rank).powf(-0.9) / total;
+            let found = f64::from(counts[rank as usize - 1]);
+            assert!((found / wanted - 1.0).abs() < 0.15, "{found} of rank {rank}, {wanted} wanted");
+        }
+    }
+
+    #[test]
+    fn a_scan_asks_for_a_fifth_once() {
+        let trace = make("scan", 1000, 50_000, 3).expect("a shape");
+        let once = counts(&trace.requests).iter().filter(|&&count| count == 1).count();
+        assert!((10_000..10_200).contains(&once), "{once}");
+    }
+
+    #[test]
+    fn a_shift_makes_others_popular() {
+        let trace = make("shift", 1000, 50_000, 3).expect("a shape");
+        let hottest = |from: usize| {
+            let mut counts = std::collections::HashMap::new();
+            for &object in &trace.requests[from..from + 5000] {
+                *counts.entry(object).or_insert(0) += 1;
+            }
+            counts.into_iter().max_by_key(|&(_, count)| count).map(|(object, _)| object)
+        };
+        for phase in 0..9 {
+            assert_ne!(hottest(phase * 5000), hottest(phase * 5000 + 5000), "in phase {phase}");
+        }
+    }
+
+    #[test]
+    fn requests_from_a_file() {
+        let trace = read("t", "a 100\nb,20\n\na\t7\nb 20\n").expect("requests");
+        assert_eq!(trace.requests, [0, 1, 0, 1]);
+        assert_eq!(trace.bytes, [footprint(1, 100), footprint(1, 20)]);
+        for wrong in ["", "a", "a x", "a 1 2", "a -1"] {
+            assert!(read("t", wrong).is_err(), "{wrong:?}");
+        }
     }
 }

@@ -4,7 +4,9 @@ mod belady;
 mod list;
 mod queues;
 mod sampled;
-pub mod smart;
+mod smart;
+#[cfg(test)]
+mod tests;
 mod tinylfu;
 
 use crate::trace::Trace;
@@ -17,6 +19,7 @@ pub trait Policy {
     fn set(&mut self, object: u32);
     /// Bytes that the objects which are there take, with what the policy itself needs beyond bits of theirs.
     fn used_bytes(&self) -> u64;
+    /// What there is to tell of it afterwards.
     fn note(&self) -> String {
         String::new()
     }
@@ -44,7 +47,8 @@ pub const POLICIES: [(&str, &str); 12] = [
     ),
 ];
 
-pub fn make<'a>(name: &str, trace: &'a Trace, capacity: u64) -> Option<Box<dyn Policy + 'a>> {
+/// A policy by name, for objects of a trace.
+pub fn make<'a>(name: &str, trace: &'a Trace, capacity: u64, shards: u32) -> Option<Box<dyn Policy + 'a>> {
     Some(match name {
         "fifo" => Box::new(queues::Fifo::new(trace, capacity)),
         "clock" => Box::new(queues::Clock::new(trace, capacity)),
@@ -57,11 +61,7 @@ pub fn make<'a>(name: &str, trace: &'a Trace, capacity: u64) -> Option<Box<dyn P
         "w-tinylfu-climb" => Box::new(tinylfu::WTinyLfu::new(trace, capacity, tinylfu::Admit::Frequency, true)),
         "w-tinylfu-size" => Box::new(tinylfu::WTinyLfu::new(trace, capacity, tinylfu::Admit::Density, false)),
         "belady" => Box::new(belady::Belady::new(trace, capacity)),
-        "smart" => Box::new(smart::Smart::new(
-            trace,
-            capacity,
-            std::env::var("SHARDS").ok().and_then(|v| v.parse().ok()).unwrap_or(1),
-        )),
+        "smart" => Box::new(smart::Smart::new(trace, capacity, shards)),
         _ => return None,
     })
 }

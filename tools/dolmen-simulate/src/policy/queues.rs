@@ -23,6 +23,10 @@ impl<'a> Fifo<'a> {
             here: vec![false; objects],
         }
     }
+
+    fn may_fit(&self, object: u32) -> bool {
+        u64::from(self.bytes[object as usize]) <= self.capacity
+    }
 }
 
 impl Policy for Fifo<'_> {
@@ -31,7 +35,7 @@ impl Policy for Fifo<'_> {
     }
 
     fn set(&mut self, object: u32) {
-        if self.here[object as usize] {
+        if self.here[object as usize] || !self.may_fit(object) {
             return;
         }
         while self.queue.bytes + u64::from(self.bytes[object as usize]) > self.capacity {
@@ -96,7 +100,7 @@ impl Policy for Clock<'_> {
     }
 
     fn set(&mut self, object: u32) {
-        if self.get(object) {
+        if self.get(object) || !self.fifo.may_fit(object) {
             return;
         }
         let Fifo { queue, links, bytes, capacity, here } = &mut self.fifo;
@@ -137,7 +141,7 @@ impl Policy for Sieve<'_> {
     }
 
     fn set(&mut self, object: u32) {
-        if self.get(object) {
+        if self.get(object) || !self.fifo.may_fit(object) {
             return;
         }
         let Fifo { queue, links, bytes, capacity, here } = &mut self.fifo;

@@ -16,6 +16,7 @@ const GHOST_BYTES: f64 = 2.0;
 struct Part {
     state: Shard,
     buckets: Vec<Vec<u32>>,
+    count: usize,
     bucket: usize,
     slot: usize,
 }
@@ -55,6 +56,7 @@ impl<'a> Smart<'a> {
         let part = |_| Part {
             state: Shard::new(limit / u64::from(parts), ghosts),
             buckets: vec![Vec::new(); (fit / BUCKET_ENTRIES + 1) as usize],
+            count: 0,
             bucket: 0,
             slot: 0,
         };
@@ -85,8 +87,12 @@ impl<'a> Smart<'a> {
     }
 
     fn evict(&mut self) {
+        // One after the other; some may be empty, not all.
         self.turn = (self.turn + 1) % self.parts.len();
-        let Part { state, buckets, bucket, slot } = &mut self.parts[self.turn];
+        while self.parts[self.turn].count == 0 {
+            self.turn = (self.turn + 1) % self.parts.len();
+        }
+        let Part { state, buckets, count, bucket, slot } = &mut self.parts[self.turn];
         loop {
             let Some(&object) = buckets[*bucket].get(*slot) else {
                 (*bucket, *slot) = ((*bucket + 1) % buckets.len(), 0);
@@ -105,6 +111,7 @@ impl<'a> Smart<'a> {
                 Verdict::Evict => {
                     state.evicted(hash(object), item.word);
                     item.here = false;
+                    *count -= 1;
                     buckets[*bucket].swap_remove(*slot);
                     self.evicted += 1;
                     self.used -= u64::from(self.bytes[object as usize]);
@@ -154,6 +161,7 @@ impl Policy for Smart<'_> {
         let part = &mut self.parts[part];
         self.objects[object as usize] = Object { here: true, word: part.state.inserted(hash(object), bytes), skips: 0 };
         part.buckets[bucket].push(object);
+        part.count += 1;
         if part.state.is_due() {
             part.state.learn(&mut self.model);
         }

@@ -104,7 +104,7 @@ impl<'a> WTinyLfu<'a> {
             protected: List::default(),
             place: vec![Place::Nowhere; objects],
             sketch: Sketch::new(fit),
-            climb: climb.then(|| Climb { requests: 0, hits: 0, sample: fit, before: 0.0, step: 0.0625 }),
+            climb: climb.then_some(Climb { requests: 0, hits: 0, sample: fit, before: 0.0, step: 0.0625 }),
         }
     }
 
