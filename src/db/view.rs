@@ -266,7 +266,8 @@ impl<'a> Db<'a> {
         Ok(id)
     }
 
-    #[inline]
+    // One caller, and many parameters.
+    #[inline(always)]
     fn insert_item(
         &mut self,
         hash: u64,
@@ -284,7 +285,7 @@ impl<'a> Db<'a> {
         placed
     }
 
-    #[inline]
+    #[inline(always)]
     fn place_item(
         &mut self,
         hash: u64,

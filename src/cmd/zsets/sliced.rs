@@ -59,7 +59,7 @@ impl Output {
     }
 
     /// True: that was all.
-    fn write_piece(&mut self, ctx: &mut Ctx<'_>) -> bool {
+    pub(super) fn write_piece(&mut self, ctx: &mut Ctx<'_>) -> bool {
         match self {
             Output::Written => true,
             Output::Run { run, at, with_scores, nested } => {
