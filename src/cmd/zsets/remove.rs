@@ -225,15 +225,10 @@ pub fn take(ctx: &mut Ctx<'_>, key: Key<'_>, from: End, count: usize) -> Result<
     Ok(Some(run))
 }
 
-/// Takes up to `count` elements for a client that has waited for them and for which the name of the key is held; that ends when all are taken.
+/// Takes up to `count` elements for a client that has waited for them and for which the name of the key is held.
 pub fn take_reserved(ctx: &mut Ctx<'_>, key: Key<'_>, from: End, count: usize) -> Outcome {
     let name = key.bytes.to_vec();
-    held(
-        ctx,
-        vec![name.clone()],
-        Mode::Exclusive,
-        Pop { name, from, left: count, style: Style::Keyed, run: Vec::new(), popped: 0 },
-    )
+    held(ctx, Pop { name, from, left: count, style: Style::Keyed, run: Vec::new(), popped: 0 })
 }
 
 /// Pops from a key that is there.
@@ -250,9 +245,9 @@ pub(super) fn pop_and_reply(ctx: &mut Ctx<'_>, name: &[u8], from: End, count: us
     }
     let mut run = Vec::with_capacity(PAIR_BYTES * count);
     ctx.attempt(|ctx| {
-        let done = ctx
-            .db
-            .edit::<Zset, _>(key, Missing::Skip, |edit| Ok((pop(edit, from, count, &mut run), edit.look().is_empty())))?;
+        let done = ctx.db.edit::<Zset, _>(key, Missing::Skip, |edit| {
+            Ok((pop(edit, from, count, &mut run), edit.look().is_empty()))
+        })?;
         let (popped, is_empty) = done.unwrap_or((0, false));
         report_removed(ctx, key, event_of(from), popped, is_empty);
         style.head(ctx, name, popped);
