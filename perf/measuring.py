@@ -179,6 +179,17 @@ def fill(client, count, value, key=b"key:%012d", first=0, ttl_s=None, pxat_ms=No
         client.ok_pipeline(b"".join(b"%s$%d\r\n%s\r\n%s" % (head, len(k), k, body) for k in keys), len(keys))
 
 
+def fill_collection(client, command, key, count, each, depth=1000):
+    """Adds `count` elements to a collection, `each(i)` the words of one, `depth` elements a command."""
+    for start in range(0, count, depth):
+        client(command, key, *(word for i in range(start, min(start + depth, count)) for word in each(i)))
+
+
+def element(i):
+    """As redis-benchmark names members and fields."""
+    return b"element:%012d" % i
+
+
 def benchmark(server, arguments):
     """One run of redis-benchmark against a server: (requests a second, p50 ms, p99 ms, server CPU ns a request)."""
     line = ["taskset", "-c", CLIENT_CPU, BENCHMARK, "-p", str(server.port), "--csv", *arguments.split()]

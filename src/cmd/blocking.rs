@@ -44,6 +44,8 @@ pub struct Blocking {
     by_deadline: BTreeSet<(u64, u64)>,
     /// Databases and names of keys that were changed, and are waited for.
     ready: VecDeque<(usize, Box<[u8]>)>,
+    /// The name of this hash is held for a client that has taken what was reserved for it, and may be held for the next.
+    passes: Option<u64>,
 }
 
 impl Blocking {
@@ -181,7 +183,15 @@ pub fn take_or_wait(ctx: &mut Ctx<'_>, ask: &Ask<'_>) -> Outcome {
     let deadline_ns = ask.timeout_ns.map(|ns| ctx.clock.mono_ns().saturating_add(ns));
     ctx.blocking.add(deadline_ns, &waiting);
     count(ctx);
-    ctx.suspend(Box::new(Blocked { then: None, waiting, keys, deadline_ns, answer: ask.answer, over: false }))
+    ctx.suspend(Box::new(Blocked {
+        then: None,
+        holds: None,
+        waiting,
+        keys,
+        deadline_ns,
+        answer: ask.answer,
+        over: false,
+    }))
 }
 
 /// What INFO tells is true when the next reply is sent.
@@ -213,6 +223,20 @@ pub fn serve_ready(ctx: &mut Ctx<'_>) {
         while serve_one(ctx, &name) {}
     }
     ctx.db.switch_database(own);
+}
+
+/// A command in slices, which has held one name for writing, is through: those who wait for the key are served before anybody else can come by, then the
+/// name is free, or held for one of them. Called in a step of a task.
+pub fn end_hold(ctx: &mut Ctx<'_>, hash: u64) {
+    if ctx.blocking.has_ready() && !ctx.in_multi() {
+        ctx.blocking.passes = Some(hash);
+        serve_ready(ctx);
+        ctx.db.lock_none();
+        if ctx.blocking.passes.take().is_none() {
+            return;
+        }
+    }
+    ctx.db.hold_end();
 }
 
 /// Serves the longest waiter of a key. False: there is nobody, or nothing for them.
@@ -252,9 +276,15 @@ fn serve_one(ctx: &mut Ctx<'_>, name: &[u8]) -> bool {
 
 /// Serves a client that was claimed. False: others must wait until it has taken what is reserved for it.
 fn serve(ctx: &mut Ctx<'_>, key: Key<'_>, waiting: &Arc<Waiting>) -> bool {
-    let reserves = waiting.reserves.load(Ordering::Relaxed) && ctx.db.hold_begin(1, Mode::Exclusive);
+    let wants = waiting.reserves.load(Ordering::Relaxed);
+    let passed = wants && ctx.blocking.passes == Some(key.hash);
+    let reserves = passed || wants && ctx.db.hold_begin(1, Mode::Exclusive);
     let served = if reserves {
-        ctx.db.hold(key.hash);
+        if passed {
+            ctx.blocking.passes = None;
+        } else {
+            ctx.db.hold(key.hash);
+        }
         Served::Reserved { key: key.bytes.into() }
     } else {
         match take(ctx, waiting.kind, key, &waiting.take) {
@@ -308,6 +338,8 @@ fn lock_too(ctx: &mut Ctx<'_>, names: &[&[u8]]) -> bool {
 struct Blocked {
     /// What goes on when it takes very much.
     then: Option<Box<dyn Task>>,
+    /// The name of this key is held for it.
+    holds: Option<Box<[u8]>>,
     waiting: Arc<Waiting>,
     /// Names and hashes of what it waits for.
     keys: Vec<(Box<[u8]>, u64)>,
@@ -351,31 +383,37 @@ impl Blocked {
 
 impl Blocked {
     /// Takes the elements that are reserved for it. True: the reply is complete.
-    fn take_reserved(&mut self, ctx: &mut Ctx<'_>, name: &[u8]) -> bool {
-        let key = ctx.key(name);
+    fn take_reserved(&mut self, ctx: &mut Ctx<'_>, name: Box<[u8]>) -> bool {
+        let key = ctx.key(&name);
         let Take::Pop { from, count } = self.waiting.take else { unreachable!("of one element there are not many") };
         let outcome = match self.waiting.kind {
             Type::List => lists::take_reserved(ctx, key, from, count),
             _ => zsets::take_reserved(ctx, key, from, count),
         };
         self.then = ctx.task.take();
+        self.holds = Some(name);
+        self.pass_on(ctx, outcome != Outcome::Suspended);
         outcome != Outcome::Suspended
     }
 
-    /// Its client has gone: the name is given back, and the next are served.
-    fn give_up_reserved(&mut self, ctx: &mut Ctx<'_>, name: &[u8]) {
-        ctx.db.hold_end();
-        let database = self.waiting.database;
-        ctx.blocking.make_ready(database, name);
-        serve_ready(ctx);
-        ctx.db.lock_none();
+    /// When all that it gets is taken, the next who wait for the key are served, before anybody else comes by: then the name is free, or held for one
+    /// of them.
+    fn pass_on(&mut self, ctx: &mut Ctx<'_>, done: bool) {
+        // What is left to do is to write.
+        let is_taken = done || self.waits_for_room();
+        let Some(name) = self.holds.take_if(|_| is_taken) else { return };
+        let hash = ctx.key(&name).hash;
+        ctx.blocking.make_ready(self.waiting.database, &name);
+        end_hold(ctx, hash);
     }
 }
 
 impl Task for Blocked {
     fn step(&mut self, ctx: &mut Ctx<'_>, budget: &mut Budget) -> bool {
         if let Some(task) = &mut self.then {
-            return task.step(ctx, budget);
+            let done = task.step(ctx, budget);
+            self.pass_on(ctx, done);
+            return done;
         }
         if self.waiting.retry.load(Ordering::Acquire) && self.waiting.claim.is_waiting() {
             self.try_again(ctx);
@@ -391,8 +429,11 @@ impl Task for Blocked {
         count(ctx);
         let served = self.waiting.served().take();
         match served {
-            Some(Served::Reserved { key }) if ctx.me == NOBODY => self.give_up_reserved(ctx, &key),
-            Some(Served::Reserved { key }) => return self.take_reserved(ctx, &key),
+            Some(Served::Reserved { key }) if ctx.me == NOBODY => {
+                self.holds = Some(key);
+                self.pass_on(ctx, true);
+            }
+            Some(Served::Reserved { key }) => return self.take_reserved(ctx, key),
             Some(Served::Elements { key, run }) => (self.answer.full)(&mut ctx.reply, &key, &run),
             Some(Served::Failed(error)) => {
                 ctx.fail(error);
@@ -421,7 +462,7 @@ impl Task for Blocked {
 
     fn must_finish(&self) -> bool {
         match &self.then {
-            Some(task) => task.must_finish(),
+            Some(task) => self.holds.is_some() || task.must_finish(),
             // What is reserved for it is to be given back.
             None => !self.over && self.waiting.reserves.load(Ordering::Acquire),
         }

@@ -155,6 +155,11 @@ impl<W: InParts> Task for InSlices<W> {
                 ctx.fail(failure);
             }
         }
+        if self.stage == Stage::Running && W::MODE == Mode::Exclusive {
+            self.stage = Stage::Over;
+            let hash = ctx.key(self.request.arg(1).unwrap_or_default()).hash;
+            super::blocking::end_hold(ctx, hash);
+        }
         self.abandon(&mut ctx.db);
         true
     }

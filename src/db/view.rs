@@ -269,7 +269,8 @@ impl<'a> Db<'a> {
         Ok(id)
     }
 
-    #[inline]
+    // One caller, and many parameters.
+    #[inline(always)]
     fn insert_item(
         &mut self,
         hash: u64,
@@ -290,7 +291,7 @@ impl<'a> Db<'a> {
         placed
     }
 
-    #[inline]
+    #[inline(always)]
     fn place_item(
         &mut self,
         hash: u64,

@@ -157,12 +157,12 @@ fn expired_fields() {
         }
         assert!(told(&mut client, &mut listener).is_empty());
         // Who watches the hash, and who has cached it: the deadline is far enough if it is still there when both do.
-        let mut caches = server.client3();
-        caches.expect("CLIENT TRACKING ON", "+OK");
         for deadline_ms in (4..).map(|power| 1 << power) {
             client.run("HSET h a 1 b 2");
             client.run(&format!("HPEXPIRE h {deadline_ms} FIELDS 1 a"));
             client.run("WATCH h");
+            let mut caches = server.client3();
+            caches.expect("CLIENT TRACKING ON", "+OK");
             let replies = caches.pipeline(&["HGET h b", "HPTTL h FIELDS 1 a"]);
             if replies[1].items()[0].int() > 0 {
                 assert_eq!(caches.read().to_string(), ">['invalidate', ['h']]");

@@ -198,9 +198,11 @@ pub struct Sorter {
     order: Vec<u32>,
     merged: Vec<u32>,
     width: usize,
-    /// Of the pair being merged: what comes next of the left and of the right run.
+    /// Of the pair being merged: what comes next of the left and of the right run, and where each ends.
     left: usize,
     right: usize,
+    middle: usize,
+    end: usize,
 }
 
 impl Sorter {
@@ -241,6 +243,7 @@ impl Sorter {
                     std::mem::swap(&mut self.order, &mut self.merged);
                     self.merged.clear();
                     self.width *= 2;
+                    self.end = 0;
                     break;
                 }
                 self.merge_one(elements);
@@ -254,14 +257,14 @@ impl Sorter {
 
     /// Moves the next element of the pair of runs that `merged` has come to.
     fn merge_one(&mut self, elements: &Elements) {
-        let len = self.order.len();
-        let start = self.merged.len() / (2 * self.width) * 2 * self.width;
-        let (middle, end) = ((start + self.width).min(len), (start + 2 * self.width).min(len));
-        if self.merged.len() == start {
-            (self.left, self.right) = (start, middle);
+        let start = self.merged.len();
+        if start == self.end {
+            self.middle = (start + self.width).min(self.len);
+            self.end = (start + 2 * self.width).min(self.len);
+            (self.left, self.right) = (start, self.middle);
         }
-        let take_right = self.left == middle
-            || (self.right < end
+        let take_right = self.left == self.middle
+            || (self.right < self.end
                 && self.compare(elements, self.order[self.right], self.order[self.left]) == Ordering::Less);
         let from = if take_right { &mut self.right } else { &mut self.left };
         self.merged.push(self.order[*from]);
