@@ -50,7 +50,7 @@ def servers(named, floor_value_bytes=None):
     if named:
         found += [tuple(server.split("=", 1)) for server in named]
         return found
-    found.append(("dolmen", f"{build()} --port {{port}}"))
+    found.append(("dolmen", f"{build()} --port {{port}} --save ''"))
     if shutil.which("redis-server"):
         found.append(("redis", "redis-server --port {port} --save '' --appendonly no --protected-mode no"))
     return found

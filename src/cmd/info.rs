@@ -286,7 +286,7 @@ fn persistence(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
     fields!(to,
         "loading_start_time": load.began_s().min(now_s),
         "loading_total_bytes": all,
-        "loading_rdb_used_mem": 0,
+        "loading_rdb_used_mem": load.used_there_bytes(),
         "loading_loaded_bytes": done,
         "loading_loaded_perc": percent(done, all),
         "loading_eta_seconds": left,

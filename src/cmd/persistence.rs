@@ -253,6 +253,7 @@ impl Ending {
         } else {
             log::warn!("Error trying to save the DB, can't exit.");
             ctx.store.set_flag(flag::ENDING, false);
+            ctx.fleet.tell_others(|| Box::new(|_, _| true));
             ctx.fail(errors::SHUTDOWN_FAILED);
         }
         true
@@ -345,6 +346,8 @@ pub fn reload(ctx: &mut Ctx<'_>, options: Args<'_>) -> Outcome {
 impl Reload {
     fn end(ctx: &mut Ctx<'_>, failed: Option<&'static str>) -> bool {
         ctx.store.set_flag(flag::RELOADING, false);
+        // Their clients go on.
+        ctx.fleet.tell_others(|| Box::new(|_, _| true));
         match failed {
             None => ctx.out().ok(),
             Some(why) => {

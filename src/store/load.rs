@@ -11,7 +11,7 @@ mod intake;
 
 use super::records::{self, Record, Value};
 use super::state::{Store, flag};
-use crate::base::rng;
+use crate::base::{int, rng};
 use crate::db::Type;
 use crate::persist::rdb::Kind;
 use crate::persist::rdb::file::{Content, Error, Event, Head, Part, Reader, Skipped};
@@ -93,6 +93,8 @@ pub struct Loading {
     given_up: AtomicBool,
     keys: AtomicU64,
     expired: AtomicU64,
+    /// Memory that the data took where the file was written, as it says.
+    used_there_bytes: AtomicU64,
     failure: Mutex<Option<String>>,
 }
 
@@ -140,6 +142,7 @@ impl Loading {
             given_up: AtomicBool::new(false),
             keys: AtomicU64::new(0),
             expired: AtomicU64::new(0),
+            used_there_bytes: AtomicU64::new(0),
             failure: Mutex::new(None),
             plan: plan.clone(),
         });
@@ -172,6 +175,11 @@ impl Loading {
     #[must_use]
     pub fn read_bytes(&self) -> u64 {
         self.read_bytes.load(Ordering::Relaxed)
+    }
+
+    #[must_use]
+    pub fn used_there_bytes(&self) -> u64 {
+        self.used_there_bytes.load(Ordering::Relaxed)
     }
 
     #[must_use]
@@ -232,7 +240,12 @@ impl Loading {
                         log::info!("Loading: {} of {} bytes, {} keys", reader.offset(), self.total_bytes, self.keys());
                     }
                 }
-                Event::Aux { name, value } => tell_aux(name, value),
+                Event::Aux { name, value } => {
+                    if name == b"used-mem" {
+                        self.used_there_bytes.store(int::parse_u64(value).unwrap_or(0), Ordering::Relaxed);
+                    }
+                    tell_aux(name, value);
+                }
                 Event::Database(number) => {
                     database = u32::try_from(number).ok().filter(|n| *n < self.plan.databases).ok_or_else(|| {
                         Stop::Failed(format!("it has a database {number}, and there are {} here", self.plan.databases))

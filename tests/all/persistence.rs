@@ -282,6 +282,7 @@ fn while_it_loads() {
         c.expect("SET a b", refusal);
         assert!(error(&c.run("EXEC")).starts_with("EXECABORT"));
         eventually("half of it is read", || c.info_number("loading_loaded_bytes") > 10_000);
+        assert!(c.info_number("loading_rdb_used_mem") > 100_000 && c.info_number("loading_start_time") > 1_000_000_000);
         file.write_all(rest).expect("the server reads");
         drop(file);
         eventually("it is loaded", || c.info("loading") == "0");

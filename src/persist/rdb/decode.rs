@@ -36,7 +36,7 @@ pub enum Progress {
 
 /// How a value is made up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Layout {
+pub(super) enum Layout {
     /// A count, and elements of so many strings.
     Plain,
     /// The same, with scores as text.
@@ -146,7 +146,7 @@ pub fn kind_of(first: u8) -> Option<Kind> {
     layout_of(first).map(|(kind, _)| kind)
 }
 
-fn layout_of(first: u8) -> Option<(Kind, Layout)> {
+pub(super) fn layout_of(first: u8) -> Option<(Kind, Layout)> {
     Some(match first {
         value_type::LIST => (Kind::List, Layout::Plain),
         value_type::LIST_ZIPLIST => (Kind::List, Layout::Packed(Format::Ziplist)),
@@ -458,7 +458,8 @@ impl Decoder {
             if ends {
                 self.close()?;
             }
-            if used > 0 {
+            // An end may take no bytes.
+            if ends || used > 0 {
                 return Ok(true);
             }
         } else if self.contents.unpacker.is_none()

@@ -121,6 +121,40 @@ impl Unpacker {
     }
 }
 
+/// Unpacks a whole string, which is to have so many bytes.
+///
+/// # Errors
+/// If it does not come out so.
+pub fn unpack(mut input: &[u8], bytes: usize, out: &mut Vec<u8>) -> Result<(), Malformed> {
+    let start = out.len();
+    let end = start + bytes;
+    while let Some((&control, rest)) = input.split_first() {
+        let control = usize::from(control);
+        if control < 32 {
+            let (literals, behind) = rest.split_at_checked(control + 1).ok_or(Malformed)?;
+            out.extend_from_slice(literals);
+            input = behind;
+        } else {
+            let (long, rest) = if control >> 5 == 7 { rest.split_first().ok_or(Malformed)? } else { (&0, rest) };
+            let (&low, rest) = rest.split_first().ok_or(Malformed)?;
+            let (len, distance) =
+                ((control >> 5) + usize::from(*long) + 2, ((control & 31) << 8 | usize::from(low)) + 1);
+            let from = out.len().checked_sub(distance).filter(|from| *from >= start).ok_or(Malformed)?;
+            if out.len() + len > end {
+                return Err(Malformed);
+            }
+            if distance >= len {
+                out.extend_from_within(from..from + len);
+            } else {
+                // It runs into what it makes itself.
+                (from..from + len).for_each(|at| out.push(out[at]));
+            }
+            input = rest;
+        }
+    }
+    if out.len() == end { Ok(()) } else { Err(Malformed) }
+}
+
 /// Longest repeat, and as far as it may lie back.
 const REPEAT_MAX: usize = 264;
 /// Shortest repeat.
@@ -238,7 +272,7 @@ mod tests {
         Some(out)
     }
 
-    fn unpack(input: &[u8], said: u64, cuts: &[usize]) -> Result<Vec<u8>, Malformed> {
+    fn unpack_in_pieces(input: &[u8], said: u64, cuts: &[usize]) -> Result<Vec<u8>, Malformed> {
         let (mut unpacker, mut out, mut rest) = (Unpacker::new(said), Vec::new(), input);
         for cut in cuts.iter().chain(std::iter::once(&usize::MAX)) {
             let (now, later) = rest.split_at((*cut).min(rest.len()));
@@ -274,10 +308,14 @@ mod tests {
             match naive(&input) {
                 Some(want) => {
                     let said = (want.len() as u64).saturating_add_signed(off);
-                    let got = unpack(&input, said, &cuts);
+                    let got = unpack_in_pieces(&input, said, &cuts);
+                    let mut whole = b"before".to_vec();
+                    let same = unpack(&input, usize::try_from(said).unwrap(), &mut whole);
+                    prop_assert_eq!(same.is_ok(), got.is_ok());
+                    prop_assert!(same.is_err() || whole[6..] == want[..]);
                     if off == 0 { prop_assert!(got == Ok(want)) } else { prop_assert!(got.is_err()) }
                 }
-                None => prop_assert!(unpack(&input, 1 << 40, &cuts).is_err()),
+                None => prop_assert!(unpack_in_pieces(&input, 1 << 40, &cuts).is_err()),
             }
         }
 
@@ -303,7 +341,10 @@ mod tests {
         fn any_bytes(input in proptest::collection::vec(any::<u8>(), 0..100), cuts in proptest::collection::vec(0usize..9, 0..20)) {
             let want = naive(&input);
             let said = want.as_ref().map_or(1 << 20, |want| want.len() as u64);
-            prop_assert_eq!(unpack(&input, said, &cuts).ok(), want);
+            let mut whole = Vec::new();
+            let same = unpack(&input, usize::try_from(said).unwrap(), &mut whole).is_ok().then_some(whole);
+            prop_assert_eq!(&same, &want);
+            prop_assert_eq!(unpack_in_pieces(&input, said, &cuts).ok(), want);
         }
     }
 }

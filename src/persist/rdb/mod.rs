@@ -39,6 +39,7 @@ pub mod payload;
 pub mod string;
 #[cfg(test)]
 mod tests;
+mod whole;
 
 pub use decode::{Decoder, Progress, kind_of};
 pub use encode::{Encoder, Form};
