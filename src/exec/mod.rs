@@ -1,6 +1,7 @@
 //! Runs requests: batches with their memory fetched ahead, the checks before a command, the effects after it, suspended commands.
 //! Reads of a command only its row. Knows nothing of bytes on the wire or of sockets.
 mod pipeline;
+mod received;
 mod transaction;
 
 pub use pipeline::{Batch, End, Request, Share, Waits, apply_effects};

@@ -62,7 +62,7 @@ impl Request {
 /// Parsed requests in the order in which they run. Those of one client stand together.
 pub struct Batch<'b> {
     requests: &'b [Request],
-    args: &'b [&'b [u8]],
+    pub(super) args: &'b [&'b [u8]],
     /// The items of so many requests were fetched.
     fetched: usize,
 }
@@ -87,13 +87,6 @@ impl<'b> Batch<'b> {
     #[must_use]
     pub fn share(&self, share: &Share) -> &'b [Request] {
         &self.requests[share.requests.clone()]
-    }
-
-    /// The arguments of a request.
-    #[inline]
-    #[must_use]
-    pub fn args_of(&self, request: &Request) -> Args<'b> {
-        &self.args[request.args as usize..][..request.argc as usize]
     }
 
     /// Has the items of all requests before `until` fetched.
@@ -303,21 +296,6 @@ impl<A: Access> Engine<A> {
         self.run_carried_aloud(me, carry, blob, arena, out)
     }
 
-    /// Runs a request of a row, outside of a command table, whose value was received in place.
-    pub fn run_received(
-        &mut self,
-        me: u32,
-        row: &'static Command<Exec>,
-        args: Args<'_>,
-        blob: dolmen_slab::BlobId,
-        out: &mut Out,
-    ) -> End {
-        let locator = self.keyspace.locator(self.clients.get(me).database as usize);
-        let request = self.request(locator, Some(row), args, 0, 0);
-        // (There is no MULTI in which it could be queued.)
-        self.run_kept(me, request, args, Some(blob), out).unwrap_or(End::Close)
-    }
-
     fn run_carried_aloud(
         &mut self,
         me: u32,
@@ -381,7 +359,7 @@ impl<A: Access> Engine<A> {
     }
 
     /// Runs a request that is kept, and has a value that was received in place or comes in MULTI. `Err`: the command is to be queued.
-    fn run_kept(
+    pub(super) fn run_kept(
         &mut self,
         me: u32,
         request: Request,
