@@ -97,12 +97,6 @@ impl Mc {
         self.stream.get_mut().write_all(bytes).expect("the server reads");
     }
 
-    pub fn read_exact(&mut self, bytes: usize) -> Vec<u8> {
-        let mut read = vec![0; bytes];
-        self.stream.read_exact(&mut read).expect("the server answers");
-        read
-    }
-
     /// Up to the end of a line.
     pub fn line(&mut self) -> String {
         let mut line = Vec::new();
@@ -320,7 +314,7 @@ fn errors_of_form() {
     for request in ["set k x 0 3000 noreply", "set k 0 0 2000000 noreply"] {
         let bytes = request.split(' ').nth(4).and_then(|word| word.parse().ok()).expect("a length");
         c.ask("set k 0 0 1|x", "STORED");
-        let value = "flush_all\r\nset k 0 0 1\r\ny\r\n".repeat(bytes / 29 + 1);
+        let value = "flush_all\r\nset k 0 0 1\r\ny\r\n".repeat(bytes / 27 + 1);
         c.send(format!("{request}\r\n").as_bytes());
         for piece in [&value.as_bytes()[..bytes], b"\r\n"].concat().chunks(1500).take(2000) {
             c.send(piece);

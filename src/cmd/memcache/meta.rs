@@ -465,7 +465,8 @@ pub fn meta_arithmetic(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         Err(_) => return fail(ctx, b"SERVER_ERROR out of memory"),
     };
     match change(ctx, key, &terms, created, now_ms) {
-        Ok(()) if terms.quiet => Outcome::Done,
+        // What was made is always told.
+        Ok(()) if terms.quiet && !created => Outcome::Done,
         Ok(()) => tell_sum(ctx, key, flags, &terms, sum),
         Err(_) => fail(ctx, b"SERVER_ERROR out of memory"),
     }

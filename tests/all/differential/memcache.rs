@@ -3,7 +3,7 @@
 //!
 //! Numbers of values are given as each server likes, so what counts is that they are the same, or others, at the same time: a program names those
 //! that it has seen. Not among the lines is where the two differ on purpose: values behind a bad line are passed over, a number that loses a
-//! digit has no space behind it, what was read in base64 is not remembered.
+//! digit has no space behind it, what was read in base64 is not remembered, a bad line of keys takes no earlier reply back.
 
 use std::collections::HashMap;
 
@@ -29,6 +29,13 @@ impl Author {
         } else {
             format!("s{}", self.random.below(6))
         }
+    }
+
+    /// One that is not refused: after a bad line of keys memcached forgets what it had to say before.
+    fn short_key(&mut self) -> String {
+        let mut key = self.key();
+        key.truncate(250);
+        key
     }
 
     fn number_key(&mut self) -> String {
@@ -93,7 +100,7 @@ impl Author {
             0..=4 => self.store(),
             5 | 6 => {
                 let verb = self.pick(&["get", "gets", "get", "gat 1000", "gats 0", "gat -1"]);
-                let keys: String = (0..=self.random.below(4)).map(|_| format!(" {}", self.key())).collect();
+                let keys: String = (0..=self.random.below(4)).map(|_| format!(" {}", self.short_key())).collect();
                 format!("{verb}{keys}\r\n")
             }
             7 | 8 => format!(
