@@ -87,6 +87,13 @@ const DEFAULTS: &[(&str, &str, Mutability)] = &[
     ("supervised", "no", Mutability::Immutable),
     ("unixsocket", "", Mutability::Immutable),
     ("unixsocketperm", "0", Mutability::Immutable),
+    ("memcached-port", "0", Mutability::Immutable),
+    ("memcached-unixsocket", "", Mutability::Immutable),
+    ("memcached-unixsocketperm", "0", Mutability::Immutable),
+    ("memcached-database", "0", Mutability::Immutable),
+    ("memcached-max-item-size", "1048576", Mutability::Mutable),
+    ("memcached-flush-all", "yes", Mutability::Mutable),
+    ("memcached-shutdown", "no", Mutability::Immutable),
     ("tcp-backlog", "511", Mutability::Immutable),
     ("tcp-keepalive", "300", Mutability::Mutable),
     ("requirepass", "", Mutability::Mutable),
@@ -727,4 +734,44 @@ fn config_set_as_redis() {
         assert_eq!(String::from_utf8(error.reply(name.as_bytes())).unwrap(), *reply);
     }
     assert_eq!(config, before);
+}
+
+#[test]
+fn memcacheds_command_line() {
+    let of = |args: &[&str]| config(&[&["memcached"], args].concat());
+    let plain = of(&[]);
+    assert_eq!((plain.port, plain.memcached_port, plain.maxclients, plain.protected_mode), (0, 11211, 1024, false));
+    let given = of(&[
+        "-vvp1",
+        "-c",
+        "5",
+        "-t2",
+        "-I",
+        "4m",
+        "-F",
+        "-A",
+        "-U",
+        "0",
+        "-u",
+        "root",
+        "-o",
+        "modern,idle_timeout=7",
+    ]);
+    assert_eq!(
+        (given.memcached_port, given.maxclients, given.workers, given.memcached_item_bytes_max),
+        (1, 5, 2, 4 << 20)
+    );
+    assert_eq!((given.memcached_flush_all, given.memcached_shutdown, given.timeout_s), (false, true, 7));
+    assert_eq!((given.loglevel, given.user.as_deref()), (LogLevel::Debug, Some("root")));
+    let hosts = |args: &[&str]| of(args).bind.iter().map(|address| address.host.clone()).collect::<Vec<_>>();
+    assert_eq!(hosts(&["-l", "127.0.0.1,::1", "-l", "127.0.0.2"]), ["127.0.0.1", "::1", "127.0.0.2"]);
+    assert_eq!(of(&["-l", "[::1]:77"]).memcached_port, 77);
+    // A Unix socket takes the place of the port.
+    assert_eq!(of(&["-s", "/run/x"]).memcached_port, 0);
+    assert_eq!(of(&["-s", "/run/x", "--port=9", "-a", "0777"]).memcached_port, 9);
+    assert_eq!(of(&["--requirepass", "secret", "--max-item-size=2k"]).requirepass, b"secret");
+    for args in [&["-U", "1"][..], &["-d"], &["-p"], &["x"], &["-?"], &["--bogus", "1"], &["-I", "x"], &["-m", "x"]] {
+        failure(&[&["memcached"], args].concat());
+    }
+    assert!(matches!(run(&["memcached", "-V"], ""), Ok(Start::Print(_))));
 }

@@ -2,6 +2,7 @@
 //! Reads of a command only its row. Knows nothing of bytes on the wire or of sockets.
 mod batch;
 mod pipeline;
+mod received;
 mod silent;
 mod timed;
 mod transaction;

@@ -216,21 +216,6 @@ impl<A: Access> Engine<A> {
         self.run_carried_aloud(me, carry, blob, arena, out)
     }
 
-    /// Runs a request of a row, outside of a command table, whose value was received in place.
-    pub fn run_received(
-        &mut self,
-        me: u32,
-        row: &'static Command<Exec>,
-        args: Args<'_>,
-        blob: dolmen_slab::BlobId,
-        out: &mut Out,
-    ) -> End {
-        let locator = self.keyspace.locator(self.clients.get(me).database as usize);
-        let request = self.request(locator, Some(row), args, 0, 0);
-        // (There is no MULTI in which it could be queued.)
-        self.run_kept(me, request, args, Some(blob), out).unwrap_or(End::Close)
-    }
-
     fn run_carried_aloud(
         &mut self,
         me: u32,
@@ -324,7 +309,7 @@ impl<A: Access> Engine<A> {
     }
 
     /// Runs a request that is kept, and has a value that was received in place or comes in MULTI. `Err`: the command is to be queued.
-    fn run_kept(
+    pub(super) fn run_kept(
         &mut self,
         me: u32,
         request: Request,

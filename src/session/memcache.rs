@@ -217,16 +217,12 @@ impl Session {
         parsed: &Parsed,
         batch: &Batch<'_>,
     ) -> Mode {
+        // The last request does not tell it all (a value that is passed over), nor that nothing was asked for; so that is parsed again.
         let requests = batch.share(&parsed.share);
-        let Some(last) = requests.len().checked_sub(1) else { return Mode::Request };
-        let mode = mode_behind(batch, &parsed.share, last);
-        if mode != Mode::Request {
-            return mode;
-        }
-        // What it does not tell (a value that is passed over) the parser does.
-        let start = if last == 0 { 0 } else { requests[last - 1].end as usize };
-        let before = if last == 0 { Mode::Request } else { mode_behind(batch, &parsed.share, last - 1) };
-        let (mut mode, mut at) = (before, start);
+        let (mut at, mut mode) = match requests.len().checked_sub(2) {
+            Some(i) => (requests[i].end as usize, mode_behind(batch, &parsed.share, i)),
+            None => (0, Mode::Request),
+        };
         let limits = Reader::of(engine.clients.get(me)).memcache_limits(engine);
         while at < parsed.end.min(bytes.len()) {
             let mut args = ArenaVec::new_in(arena);
@@ -258,7 +254,17 @@ impl Session {
         let mut at = 0;
         while let Some(kept) = self.kept.take() {
             let Kept::Memcache(mut cut) = *kept else { return Flow::Abort };
-            if cut.sink.is_some() {
+            if let Some(sink) = &mut cut.sink {
+                // What a backend had in hand when the session was paused comes this way.
+                let piece = &bytes[at..at + sink.left_bytes.min(bytes.len() - at)];
+                let appended = engine.keyspace.with_shard(sink.hash, |shard| shard.blob_append(sink.blob, piece));
+                sink.failed |= appended.is_err();
+                sink.left_bytes -= piece.len();
+                at += piece.len();
+                if sink.left_bytes > 0 {
+                    self.kept = Some(Box::new(Kept::Memcache(cut)));
+                    return Flow::Sink;
+                }
                 let missing = (cut.end_bytes - cut.end.len()).min(bytes.len() - at);
                 cut.end.extend_from_slice(&bytes[at..at + missing]);
                 at += missing;

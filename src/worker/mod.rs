@@ -22,9 +22,11 @@ use crate::db::{Access, Alone};
 use crate::exec::Engine;
 use crate::net::{Backend, Flow, Tuning};
 use crate::session::Turn;
-pub use state::{MEMCACHE_SERVICE, State};
+pub use state::State;
 use std::time::Duration;
 
+/// What listeners of memcached's protocol tell of the connections that they accept.
+pub const MEMCACHE_SERVICE: u8 = 1;
 /// Time for all suspended commands of a turn.
 const TASKS_MAX: Duration = Duration::from_micros(100);
 /// Time for one of them.

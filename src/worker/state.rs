@@ -13,6 +13,7 @@ use crate::exec::Engine;
 use crate::net::{Answers, Balance, ConnId, Flow, Handler, Input, Peer, Why};
 use crate::proto::errors;
 use crate::session::{Session, Turn};
+use crate::worker::MEMCACHE_SERVICE;
 use crate::worker::rates::Rates;
 use bumpalo::Bump;
 use std::collections::{HashMap, VecDeque};
@@ -30,8 +31,8 @@ const BACKGROUND_MAX_NS: u64 = 100_000;
 const OUT_LOW_BYTES: usize = crate::cmd::many::OUT_HIGH_BYTES / 4;
 /// Less queued output than this is not counted to the client: it is gone before anybody could ask.
 pub(super) const ACCOUNT_MIN_BYTES: usize = 64 * 1024;
-/// What listeners of memcached's protocol tell of the connections that they accept.
-pub const MEMCACHE_SERVICE: u8 = 1;
+/// To a client of memcached from elsewhere, while there is no password.
+const DENIED: &[u8] = b"SERVER_ERROR protected mode: no password is set\r\n";
 /// Connections looked at for time-outs at each tick of the cron.
 const CRON_CONNECTIONS: usize = 256;
 
@@ -518,13 +519,8 @@ impl<A: Access> Handler for State<A> {
             engine.stats.rejected_connections += 1;
             let text = if full { errors::MAX_CLIENTS } else { errors::PROTECTED_MODE };
             if peer.service == MEMCACHE_SERVICE {
-                let text = if full {
-                    "ERROR Too many open connections"
-                } else {
-                    "SERVER_ERROR protected mode: no password is set"
-                };
-                out.extend(text.as_bytes());
-                out.extend(b"\r\n");
+                let text: &[u8] = if full { b"ERROR Too many open connections\r\n" } else { DENIED };
+                out.extend(text);
             } else {
                 crate::proto::reply::Reply::new(out, false).error(text);
             }

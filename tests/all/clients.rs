@@ -63,19 +63,19 @@ fn redis_benchmark() {
 }
 
 /// A python with redis-py: the one that is named, the one that `tools/test` has made, or the one on the path.
-fn python() -> Option<PathBuf> {
+pub fn python(package: &str) -> Option<PathBuf> {
     let named = std::env::var_os("DOLMEN_PYTHON").map(PathBuf::from);
     let made = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/peers/venv/bin/python3");
     let found = [named, Some(made), program("python3")];
     found.into_iter().flatten().find(|python| {
-        let import = Command::new(python).args(["-c", "import redis"]).output();
+        let import = Command::new(python).args(["-c", &format!("import {package}")]).output();
         import.is_ok_and(|output| output.status.success())
     })
 }
 
 #[test]
 fn redis_py() {
-    let Some(python) = python() else { return skip("redis_py", "there is no python with the redis package") };
+    let Some(python) = python("redis") else { return skip("redis_py", "there is no python with the redis package") };
     for protocol in ["2", "3"] {
         let server = Server::start();
         let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/all/redis_py.py");

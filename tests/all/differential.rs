@@ -8,6 +8,7 @@
 
 mod hashes;
 mod lists;
+mod memcache;
 mod sets;
 mod sorts;
 mod transactions;

@@ -1,6 +1,6 @@
 //! The text protocol of memcached, with its meta commands, end to end. What both can do is expected of `memcached` too, where the machine has it.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -83,31 +83,26 @@ impl Drop for Cache {
 
 /// A connection.
 pub struct Mc {
-    stream: UnixStream,
+    stream: BufReader<UnixStream>,
 }
 
 impl Mc {
     pub fn over(stream: UnixStream) -> Mc {
         stream.set_read_timeout(Some(PATIENCE)).expect("a read timeout");
         stream.set_write_timeout(Some(PATIENCE)).expect("a write timeout");
-        Mc { stream }
+        Mc { stream: BufReader::new(stream) }
     }
 
     pub fn send(&mut self, bytes: &[u8]) {
-        self.stream.write_all(bytes).expect("the server reads");
-    }
-
-    pub fn read_exact(&mut self, bytes: usize) -> Vec<u8> {
-        let mut read = vec![0; bytes];
-        self.stream.read_exact(&mut read).expect("the server answers");
-        read
+        self.stream.get_mut().write_all(bytes).expect("the server reads");
     }
 
     /// Up to the end of a line.
     pub fn line(&mut self) -> String {
         let mut line = Vec::new();
         while !line.ends_with(b"\r\n") {
-            line.extend(self.read_exact(1));
+            let bytes = self.stream.read_until(b'\n', &mut line).expect("the server answers");
+            assert!(bytes > 0, "the server has closed, after {:?}", String::from_utf8_lossy(&line));
         }
         String::from_utf8_lossy(&line).trim_end().to_owned()
     }
@@ -315,6 +310,17 @@ fn errors_of_form() {
     let mut c = cache.connect();
     c.ask(&format!("set {long} 0 0 9|flush_all|get k"), "CLIENT_ERROR bad command line format|END");
     c.ask("set k x 0 9|flush_all|get k", "CLIENT_ERROR bad command line format|END");
+    // In pieces, and without an answer that would tell.
+    for request in ["set k x 0 3000 noreply", "set k 0 0 2000000 noreply"] {
+        let bytes = request.split(' ').nth(4).and_then(|word| word.parse().ok()).expect("a length");
+        c.ask("set k 0 0 1|x", "STORED");
+        let value = "flush_all\r\nset k 0 0 1\r\ny\r\n".repeat(bytes / 27 + 1);
+        c.send(format!("{request}\r\n").as_bytes());
+        for piece in [&value.as_bytes()[..bytes], b"\r\n"].concat().chunks(1500).take(2000) {
+            c.send(piece);
+        }
+        c.ask("get k", if bytes == 3000 { "VALUE k 0 1|x|END" } else { "END" });
+    }
     let mut c = cache.connect();
     c.send(b"GET / HTTP/1.1\r\nset k 0 0 1\r\nx\r\n");
     c.expect_closed();
@@ -403,6 +409,17 @@ fn large_values() {
         c.ask(&format!("ms k 100000 T100 c|{value}").replace(" c|", "|"), "HD");
         c.ask("mg k v", &format!("VA 100000|{value}"));
         c.ask(&format!("set k 0 -1 100000|{value}|get k"), "STORED|END");
+    }
+}
+
+#[test]
+fn a_large_value_behind_what_waits() {
+    // `flush_all` asks the other workers; what follows it is in the window already.
+    let cache = Cache::ours(&["--workers", "2"]);
+    let mut c = cache.connect();
+    for len in [17_000, 43_000, 300_000] {
+        let value = "v".repeat(len);
+        c.ask(&format!("flush_all|set k 0 0 {len}|{value}|get k"), &format!("OK|STORED|VALUE k 0 {len}|{value}|END"));
     }
 }
 

@@ -498,13 +498,11 @@ print('fine')
 
 #[test]
 fn pymemcache() {
-    let found =
-        Command::new("python3").args(["-c", "import pymemcache"]).output().is_ok_and(|out| out.status.success());
-    if !found {
-        return skip("pymemcache", "python3 does not have it");
-    }
+    let Some(python) = crate::clients::python("pymemcache") else {
+        return skip("pymemcache", "there is no python with that package");
+    };
     over_tcp(|port| {
-        let out = Command::new("python3").args(["-c", PYMEMCACHE, &port.to_string()]).output().expect("python3 runs");
+        let out = Command::new(python).args(["-c", PYMEMCACHE, &port.to_string()]).output().expect("python3 runs");
         assert!(out.stdout == b"fine\n", "{}", String::from_utf8_lossy(&out.stderr));
     });
 }

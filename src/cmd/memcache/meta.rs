@@ -74,7 +74,7 @@ impl Terms {
                 b'x' => terms.empties = true,
                 b'c' => terms.wants_cas = true,
                 b'k' | b's' | b't' | b'f' | b'l' | b'h' | b'P' | b'L' => {}
-                b'O' if word.len() > OPAQUE_MAX_BYTES => error = Some("CLIENT_ERROR opaque token too long"),
+                b'O' if word.len() > OPAQUE_MAX_BYTES => error = Some(LONG_OPAQUE),
                 b'O' => {}
                 b'F' => match number::flags(token) {
                     Some(flags) => terms.flags = flags,
@@ -106,6 +106,12 @@ impl Terms {
     }
 }
 
+/// `md` and `ma` do not tell errors of flags apart, but for one.
+fn vaguely(error: &'static str) -> &'static [u8] {
+    if error == LONG_OPAQUE { error.as_bytes() } else { b"CLIENT_ERROR invalid or duplicate flag" }
+}
+
+const LONG_OPAQUE: &str = "CLIENT_ERROR opaque token too long";
 const BAD_FORMAT: &str = "CLIENT_ERROR bad command line format";
 
 fn put_number(ctx: &mut Ctx<'_>, name: u8, number: u64) {
@@ -381,7 +387,10 @@ fn finish(ctx: &mut Ctx<'_>, key: Key<'_>, stored: Result<Stored, DbError>, abou
 /// `md <key> <flags>*`
 pub fn meta_delete(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     let (key, flags) = (ctx.first_key(args[1]), &args[2..]);
-    let Ok(terms) = Terms::parse(flags) else { return fail(ctx, b"CLIENT_ERROR invalid or duplicate flag") };
+    let terms = match Terms::parse(flags) {
+        Ok(terms) => terms,
+        Err(error) => return fail(ctx, vaguely(error)),
+    };
     let string = ctx.db.look_at_string(key).map(|item| item.marks());
     let only_if = terms.cas.is_some() || terms.stale || terms.empties;
     let code: &[u8] = match string {
@@ -437,7 +446,10 @@ fn mark_stale(ctx: &mut Ctx<'_>, key: Key<'_>, terms: &Terms) -> Result<(), DbEr
 /// `ma <key> <flags>*`
 pub fn meta_arithmetic(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     let (key, flags) = (ctx.first_key(args[1]), &args[2..]);
-    let Ok(terms) = Terms::parse(flags) else { return fail(ctx, b"CLIENT_ERROR invalid or duplicate flag") };
+    let terms = match Terms::parse(flags) {
+        Ok(terms) => terms,
+        Err(error) => return fail(ctx, vaguely(error)),
+    };
     let grows = match terms.mode {
         0 | b'I' | b'i' | b'+' => true,
         b'D' | b'd' | b'-' => false,
@@ -453,7 +465,8 @@ pub fn meta_arithmetic(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         Err(_) => return fail(ctx, b"SERVER_ERROR out of memory"),
     };
     match change(ctx, key, &terms, created, now_ms) {
-        Ok(()) if terms.quiet => Outcome::Done,
+        // What was made is always told.
+        Ok(()) if terms.quiet && !created => Outcome::Done,
         Ok(()) => tell_sum(ctx, key, flags, &terms, sum),
         Err(_) => fail(ctx, b"SERVER_ERROR out of memory"),
     }

@@ -11,6 +11,7 @@ pub mod binary;
 pub mod carry;
 pub mod number;
 pub mod text;
+mod words;
 
 #[cfg(any(test, fuzzing))]
 pub mod naive;

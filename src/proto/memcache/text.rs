@@ -3,6 +3,7 @@
 //! Good and bad lines are told apart as memcached 1.6 does. Where it answers an error and then takes the value for the next request, the value is
 //! passed over here, if its length was readable: a value must not be run.
 
+use super::words::{Words, line, word_end};
 use super::{KEY_MAX_BYTES, Keys, LINE_MAX_BYTES, Limits, Mode, Parsed, Verb, Wanted, number};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -24,62 +25,6 @@ const SPACES_MAX: usize = 100;
 const META_FLAGS_MAX: usize = 17;
 /// The length of a value is below that of memcached's own numbers, whatever the limit.
 const VALUE_MAX_BYTES: i64 = i32::MAX as i64 - 2;
-
-/// Where the next byte from `at` on is that is a space or a control character.
-#[inline(always)]
-fn word_end(buf: &[u8], mut at: usize) -> usize {
-    const ONES: u64 = 0x0101_0101_0101_0101;
-    while let Some(bytes) = buf.get(at..at + 8).and_then(<[u8]>::first_chunk) {
-        let word = u64::from_le_bytes(*bytes);
-        // The lowest marked byte is below 0x21; those above it may be marked by a borrow.
-        let marks = word.wrapping_sub(ONES * 0x21) & !word & (ONES * 0x80);
-        if marks != 0 {
-            return at + marks.trailing_zeros() as usize / 8;
-        }
-        at += 8;
-    }
-    while at < buf.len() && buf[at] > b' ' {
-        at += 1;
-    }
-    at
-}
-
-/// The words of a line.
-#[derive(Clone)]
-struct Words<'b> {
-    rest: &'b [u8],
-}
-
-impl<'b> Iterator for Words<'b> {
-    type Item = &'b [u8];
-
-    #[inline]
-    fn next(&mut self) -> Option<&'b [u8]> {
-        while let [b' ', rest @ ..] = self.rest {
-            self.rest = rest;
-        }
-        if self.rest.is_empty() {
-            return None;
-        }
-        let mut end = word_end(self.rest, 0);
-        while end < self.rest.len() && self.rest[end] != b' ' {
-            // Another control character is a part of the word.
-            end = word_end(self.rest, end + 1);
-        }
-        let (word, rest) = self.rest.split_at(end);
-        self.rest = rest;
-        Some(word)
-    }
-}
-
-/// A line without its end, and where the next one begins. A CR counts to the end unless it is the whole line.
-#[inline]
-fn line(buf: &[u8], pos: usize) -> Option<(&[u8], usize)> {
-    let length = memchr::memchr(b'\n', &buf[pos..])?;
-    let line = &buf[pos..pos + length];
-    let line = if length > 1 { line.strip_suffix(b"\r").unwrap_or(line) } else { line };
-    Some((line, pos + length + 1))
-}
 
 #[inline]
 pub(super) fn parse<'a: 'b, 'b>(

@@ -1,0 +1,267 @@
+//! The same for the text protocol of memcached, against `memcached`: random pipelines of good and bad lines, in pieces of random length, their
+//! replies compared word by word.
+//!
+//! Numbers of values are given as each server likes, so what counts is that they are the same, or others, at the same time: a program names those
+//! that it has seen. Not among the lines is where the two differ on purpose: values behind a bad line are passed over, a number that loses a
+//! digit has no space behind it, what was read in base64 is not remembered, a bad line of keys takes no earlier reply back.
+
+use std::collections::HashMap;
+
+use crate::harness::skip;
+use crate::hostile::Random;
+use crate::memcache::{Cache, Mc};
+
+/// Where a request names a number that was seen: the first, the second, ... of them, modulo how many there were.
+const SEEN: char = '#';
+
+struct Author {
+    random: Random,
+}
+
+impl Author {
+    fn pick<'a>(&mut self, from: &[&'a str]) -> &'a str {
+        from[self.random.below(from.len())]
+    }
+
+    fn key(&mut self) -> String {
+        if self.random.below(60) == 0 {
+            "k".repeat(249 + self.random.below(4))
+        } else {
+            format!("s{}", self.random.below(6))
+        }
+    }
+
+    /// One that is not refused: after a bad line of keys memcached forgets what it had to say before.
+    fn short_key(&mut self) -> String {
+        let mut key = self.key();
+        key.truncate(250);
+        key
+    }
+
+    fn number_key(&mut self) -> String {
+        format!("n{}", self.random.below(3))
+    }
+
+    fn value(&mut self) -> String {
+        let letters = ["v", "wx", "yz0"];
+        let short = self.random.below(12);
+        let length = if self.random.below(25) == 0 { 15_000 + self.random.below(60_000) } else { short };
+        self.pick(&letters).repeat(length)
+    }
+
+    fn seconds(&mut self) -> &'static str {
+        self.pick(&["0", "0", "0", "1000", "50000", "2592000", "-1", "2592001"])
+    }
+
+    fn seen(&mut self) -> String {
+        if self.random.below(4) == 0 {
+            self.random.below(9).to_string()
+        } else {
+            format!("{SEEN}{}{SEEN}", self.random.below(1000))
+        }
+    }
+
+    fn noreply(&mut self) -> &'static str {
+        if self.random.below(5) == 0 { " noreply" } else { "" }
+    }
+
+    fn store(&mut self) -> String {
+        let verb = self.pick(&["set", "set", "set", "add", "replace", "append", "prepend", "cas", "cas"]);
+        let (key, value) = (self.key(), self.value());
+        let key = &key[..key.len().min(250)];
+        let flags = self.pick(&["0", "0", "1", "77", "4294967295"]);
+        let seconds = self.seconds();
+        let cas = if verb == "cas" { format!(" {}", self.seen()) } else { String::new() };
+        let noreply = self.noreply();
+        format!("{verb} {key} {flags} {seconds} {}{cas}{noreply}\r\n{value}\r\n", value.len())
+    }
+
+    fn flags(&mut self, letters: &[&str]) -> String {
+        let mut flags = String::new();
+        let mut left = letters.to_vec();
+        for _ in 0..self.random.below(5) {
+            let letter = left.swap_remove(self.random.below(left.len()));
+            flags.push(' ');
+            flags.push_str(letter);
+            match letter {
+                "T" | "N" | "R" => flags.push_str(self.seconds()),
+                "O" => flags.push_str(self.pick(&["", "opaque", "0123456789012345678901234567890123456789"])),
+                "C" => flags.push_str(&self.seen()),
+                "F" => flags.push_str(self.pick(&["0", "9", "4294967295"])),
+                "M" => flags.push_str(self.pick(&["S", "E", "A", "P", "R", "?", ""])),
+                _ => {}
+            }
+        }
+        flags
+    }
+
+    fn request(&mut self) -> String {
+        match self.random.below(16) {
+            0..=4 => self.store(),
+            5 | 6 => {
+                let verb = self.pick(&["get", "gets", "get", "gat 1000", "gats 0", "gat -1"]);
+                let keys: String = (0..=self.random.below(4)).map(|_| format!(" {}", self.short_key())).collect();
+                format!("{verb}{keys}\r\n")
+            }
+            7 | 8 => format!(
+                "mg {}{}\r\n",
+                self.key(),
+                self.flags(&["v", "s", "f", "t", "c", "k", "q", "u", "O", "T", "N", "R"])
+            ),
+            9 | 10 => {
+                let (key, value) = (self.key(), self.value());
+                let flags = self.flags(&["F", "T", "C", "M", "I", "k", "c", "q", "O"]);
+                format!("ms {} {}{flags}\r\n{value}\r\n", &key[..key.len().min(250)], value.len())
+            }
+            11 => format!("md {}{}\r\n", self.key(), self.flags(&["C", "I", "T", "k", "q", "O"])),
+            12 => format!("delete {}{}\r\n", self.key(), self.noreply()),
+            13 => {
+                let key = self.number_key();
+                match self.random.below(5) {
+                    0 => format!("set {key} 3 0 4\r\n{}\r\n", 5000 + self.random.below(4000)),
+                    1 => format!("incr {key} {}{}\r\n", self.random.below(3), self.noreply()),
+                    2 => format!("decr {key} {}\r\n", self.random.below(3)),
+                    3 => format!("ma {key} N0 J7000 D2{}\r\n", self.flags(&["v", "t", "c", "k", "q", "O"])),
+                    _ => format!("get {key}\r\n"),
+                }
+            }
+            14 => format!("touch {} {}{}\r\n", self.key(), self.seconds(), self.noreply()),
+            _ => self
+                .pick(&[
+                    "nothing\r\n",
+                    "get\r\n",
+                    "gets \r\n",
+                    "mg\r\n",
+                    "ms s1\r\n",
+                    "md\r\n",
+                    "ma s1 D\r\n",
+                    "incr s1\r\n",
+                    "incr s1 x\r\n",
+                    "incr s1 1\r\n",
+                    "touch s1\r\n",
+                    "touch s1 x\r\n",
+                    "delete\r\n",
+                    "delete s1 0\r\n",
+                    "delete s1 5\r\n",
+                    "verbosity\r\n",
+                    "gat x s1\r\n",
+                    "cas s1 0 0 1\r\n",
+                    "mg s1 v v\r\n",
+                    "mg s1 ?\r\n",
+                    "md s1 ?\r\n",
+                    "ms s1 -1\r\n",
+                    "ms s1 2 Tx\r\nab\r\n",
+                    "set s1 0 0 -1\r\n",
+                    "set s1 0 0 2\r\nabc\n",
+                    "flush_all\r\n",
+                    "flush_all x\r\n",
+                    "\r\n",
+                ])
+                .to_owned(),
+        }
+    }
+
+    fn program(&mut self) -> Vec<String> {
+        (0..10 + self.random.below(40)).map(|_| self.request()).collect()
+    }
+}
+
+/// The numbers that both have given, in their order.
+#[derive(Default)]
+struct Numbers {
+    seen: Vec<[String; 2]>,
+    pairs: HashMap<String, String>,
+}
+
+impl Numbers {
+    /// A request with the numbers of one server in it.
+    fn fill(&self, request: &str, server: usize) -> String {
+        let parts = request.split(SEEN).enumerate().map(|(i, part)| match (i % 2, part.parse::<usize>()) {
+            (1, Ok(at)) if !self.seen.is_empty() => self.seen[at % self.seen.len()][server].clone(),
+            (1, _) => "1".to_owned(),
+            _ => part.to_owned(),
+        });
+        parts.collect()
+    }
+
+    /// Do two lines say the same?
+    fn same(&mut self, ours: &str, oracle: &str) -> bool {
+        let (ours, oracle): (Vec<&str>, Vec<&str>) = (ours.split(' ').collect(), oracle.split(' ').collect());
+        if ours.len() != oracle.len() {
+            return false;
+        }
+        let told = ours[0] == "VALUE" && ours.len() == 5;
+        ours.iter().zip(&oracle).enumerate().all(|(i, (a, b))| {
+            if a == b {
+                return true;
+            }
+            let seconds = |word: &str| word.strip_prefix('t').and_then(|seconds| seconds.parse::<i64>().ok());
+            if let (Some(a), Some(b)) = (seconds(a), seconds(b)) {
+                return a.abs_diff(b) <= 2;
+            }
+            let number = |word: &str| {
+                if told && i == 4 { Some(word.to_owned()) } else { word.strip_prefix('c').map(str::to_owned) }
+            };
+            match (number(a), number(b)) {
+                (Some(a), Some(b)) => {
+                    let known = self.pairs.entry(a.clone()).or_insert_with(|| b.clone());
+                    self.seen.push([a, b.clone()]);
+                    *known == b
+                }
+                _ => false,
+            }
+        })
+    }
+}
+
+/// All that a server says to some requests.
+fn answers(c: &mut Mc, requests: &str, piece: usize) -> Vec<String> {
+    for piece in format!("{requests}mn\r\n").as_bytes().chunks(piece) {
+        c.send(piece);
+    }
+    let mut lines = Vec::new();
+    loop {
+        let line = c.line();
+        if line == "MN" {
+            return lines;
+        }
+        lines.push(line);
+    }
+}
+
+#[test]
+fn random_programs_like_memcached() {
+    let Some(oracle) = Cache::oracle(&[]) else {
+        return skip("random_programs_like_memcached", "there is no memcached");
+    };
+    let server = Cache::ours(&["--workers", "2"]);
+    let seed = super::number("DOLMEN_DIFF_SEED").unwrap_or(20_261_130);
+    let wanted = usize::try_from(super::number("DOLMEN_DIFF_COMMANDS").unwrap_or(20_000)).expect("a count");
+    let (mut sent, mut round) = (0, 0);
+    while sent < wanted {
+        let own = seed.wrapping_add(round);
+        let mut author = Author { random: Random(own) };
+        let (depth, piece) = ([1, 2, 10, 50][author.random.below(4)], [50, 1000, 1 << 20][author.random.below(3)]);
+        let program = author.program();
+        let mut numbers = Numbers::default();
+        let (mut ours, mut theirs) = (server.connect(), oracle.connect());
+        ours.ask("flush_all", "OK");
+        theirs.ask("flush_all", "OK");
+        for (i, requests) in program.chunks(depth).enumerate() {
+            let requests = requests.concat();
+            let a = answers(&mut ours, &numbers.fill(&requests, 0), piece);
+            let b = answers(&mut theirs, &numbers.fill(&requests, 1), piece);
+            let same = a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| numbers.same(a, b));
+            let cut = |text: &str| text.chars().take(3000).collect::<String>();
+            assert!(
+                same,
+                "the servers differ (DOLMEN_DIFF_SEED={own}), after {} requests, by:\n{}\n  ours:      {}\n  memcached: {}",
+                i * depth,
+                cut(&requests),
+                cut(&a.join(" | ")),
+                cut(&b.join(" | ")),
+            );
+        }
+        (sent, round) = (sent + program.len(), round + 1);
+    }
+}
