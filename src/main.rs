@@ -81,9 +81,10 @@ fn serve(mut config: Config) -> Result<(), String> {
     if addresses.is_empty() {
         return Err("configured to not listen anywhere (port 0 and no unixsocket)".into());
     }
+    let pidfile = config.pidfile.clone().map(PidFile::write);
     let facts = facts(&config, workers, &addresses);
     log::info!(
-        "Dolmen {} is starting: pid {}, {workers} worker{}, {} databases",
+        "Dolmen {} is starting, PID: {}, {workers} worker{}, {} databases",
         env!("CARGO_PKG_VERSION"),
         std::process::id(),
         if workers == 1 { "" } else { "s" },
@@ -104,6 +105,7 @@ fn serve(mut config: Config) -> Result<(), String> {
     } else {
         serve_by(backends, &cpus, &config, &facts, &acl)?;
     }
+    drop(pidfile);
     log::info!("Dolmen is now ready to exit, bye bye...");
     Ok(())
 }
@@ -142,6 +144,25 @@ fn serve_by(mut backends: Vec<Epoll>, cpus: &[usize], config: &Config, facts: &F
         }
         result
     })
+}
+
+/// The file with the process id; it goes with the server.
+struct PidFile(std::path::PathBuf);
+
+impl PidFile {
+    /// As in Redis, a server without its file is better than none.
+    fn write(path: std::path::PathBuf) -> PidFile {
+        if let Err(error) = std::fs::write(&path, format!("{}\n", std::process::id())) {
+            log::warn!("cannot write the process id to {}: {error}", path.display());
+        }
+        PidFile(path)
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 fn pin(cpus: &[usize], worker: usize) -> Result<(), String> {

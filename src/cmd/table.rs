@@ -4,8 +4,8 @@ use super::bits::{self, field, op};
 use super::ctx::{Exec, Sliced};
 use super::spec::{self, Command};
 use super::{
-    acl, connection, control, dump, expire, hashes, info, keys, latency, lists, many, monitor, moves, object, pubsub,
-    server, sets, settings, slowlog, strings, tracking, transactions, zsets,
+    acl, connection, control, debug, dump, expire, hashes, info, keys, latency, lists, many, monitor, moves, object,
+    pubsub, server, sets, settings, slowlog, strings, tracking, transactions, zsets,
 };
 use crate::acl::Channels;
 use crate::db::hold::Mode;
@@ -326,6 +326,6 @@ static ROWS: &[Command<Exec>] = &[
     spec::MONITOR.run(Exec::new(monitor::monitor)),
     spec::LOLWUT.run(Exec::new(monitor::lolwut)),
     spec::TIME.run(Exec::new(server::time)),
-    spec::DEBUG.run(Exec::new(server::debug)),
+    spec::DEBUG.run(Exec::new(debug::debug)),
     spec::SHUTDOWN.run(Exec::new(server::shutdown)),
 ];

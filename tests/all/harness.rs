@@ -274,9 +274,10 @@ fn common_arguments(command: &mut Command, kind: Kind, port: u16, folder: &Path)
     command.current_dir(folder);
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
     command.arg("--dir").arg(folder);
+    command.args(["--enable-debug-command", "yes"]);
     if kind == Kind::Redis {
-        // What Dolmen does not need to be told: it persists nothing yet, and DEBUG SLEEP needs no permission.
-        command.args(["--save", "", "--appendonly", "no", "--enable-debug-command", "yes"]);
+        // What Dolmen does not need to be told: it persists nothing yet.
+        command.args(["--save", "", "--appendonly", "no"]);
     }
 }
 

@@ -34,6 +34,7 @@ mod lists;
 mod monitor;
 mod moves;
 mod notifications;
+mod operator;
 mod protocol;
 mod pubsub;
 mod rdb;
