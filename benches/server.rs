@@ -169,7 +169,7 @@ fn crowd(depth: usize, request: fn(usize) -> Vec<u8>) -> Box<Crowd> {
     let mut crowd = Box::new(Crowd { state, inputs: Vec::new(), bytes: Vec::new(), outs: Outs(Vec::new()) });
     for (index, window) in (0..).zip(windows(depth, request).into_iter().take(CLIENTS)) {
         let conn = ConnId { index, generation: 0 };
-        let peer = Peer { remote: "127.0.0.1:1".into(), local: "127.0.0.1:2".into(), fd: 9, unix: false };
+        let peer = Peer { remote: "127.0.0.1:1".into(), local: "127.0.0.1:2".into(), fd: 9, unix: false, service: 0 };
         let mut out = Out::new();
         crowd.state.opened(conn, peer, &mut out);
         crowd.outs.0.push(out);

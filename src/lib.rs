@@ -10,6 +10,7 @@ pub mod persist;
 pub mod proto;
 pub mod pubsub;
 pub mod session;
+pub mod store;
 pub mod table;
 pub mod types;
 pub mod worker;

@@ -2,13 +2,16 @@
 
 use dolmen::acl::Acl;
 use dolmen::base::clock::Clock;
-use dolmen::base::{cpu, heap, log as logging, rng};
+use dolmen::base::{cpu, heap, log as logging, rng, user};
 use dolmen::cmd::ctx::Facts;
+use dolmen::cmd::persistence;
 use dolmen::config::{Config, Start, parse_command_line};
 use dolmen::net::{Backend, Balance, Epoll, EpollConfig, Listen, LocalAddr, block_signals};
-use dolmen::worker::{Worker, crew};
+use dolmen::store::{self, Store, remove_draft};
+use dolmen::worker::{MEMCACHE_SERVICE, Worker, crew};
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 fn main() -> ExitCode {
     match parse_command_line(std::env::args_os()) {
@@ -54,6 +57,12 @@ fn serve(mut config: Config) -> Result<(), String> {
     if config.maxclients == 0 {
         return Err(format!("the limit of open files is {}, which leaves none for clients", room.nofile));
     }
+    if config.memcached_database >= config.databases {
+        return Err(format!(
+            "memcached-database is {}, and there are {} databases",
+            config.memcached_database, config.databases
+        ));
+    }
     for note in config.notes() {
         log::warn!("{note}");
     }
@@ -72,6 +81,9 @@ fn serve(mut config: Config) -> Result<(), String> {
             Some(first) => backend.listen_beside(first, &listen(&config)),
         }
         .map_err(|e| e.to_string())?;
+        if worker == 0 && (config.memcached_port > 0 || config.memcached_unixsocket.is_some()) {
+            backend.listen(&listen_memcache(&config)).map_err(|e| e.to_string())?;
+        }
         if worker == 0 {
             backend.enable_signals().map_err(|e| format!("cannot receive signals: {e}"))?;
         }
@@ -81,8 +93,13 @@ fn serve(mut config: Config) -> Result<(), String> {
     if addresses.is_empty() {
         return Err("configured to not listen anywhere (port 0 and no unixsocket)".into());
     }
+    if let Some(user) = &config.user {
+        user::become_user(user)?;
+    }
     let pidfile = config.pidfile.clone().map(PidFile::write);
     let facts = facts(&config, workers, &addresses);
+    let now_ms = Clock::system().unix_ms();
+    let store = Arc::new(Store::new(workers, now_ms / 1000));
     log::info!(
         "Dolmen {} is starting, PID: {}, {workers} worker{}, {} databases",
         env!("CARGO_PKG_VERSION"),
@@ -93,17 +110,27 @@ fn serve(mut config: Config) -> Result<(), String> {
     for address in &addresses {
         log::info!("Listening on {address}");
     }
+    let rdb_path = persistence::rdb_path(&config);
     if workers == 1 {
         let backend = backends.remove(0);
         let mut worker = Worker::new(backend, config, Clock::system(), rng::entropy(), dolmen_slab::Config::default())
             .map_err(|e| no_address_space(&e))?;
         worker.engine().facts = facts;
         worker.engine().acl = acl;
+        worker.engine().store = Arc::clone(&store);
+        worker.engine().saves_by_itself = true;
         pin(&cpus, 0)?;
+        load(&store, &worker.engine().config, now_ms)?;
         log::info!("Ready to accept connections");
         worker.run().map_err(|e| no_events(&e))?;
     } else {
-        serve_by(backends, &cpus, &config, &facts, &acl)?;
+        serve_by(backends, &cpus, &store, &config, &facts, &acl)?;
+    }
+    if store.is_saving() {
+        remove_draft(&rdb_path);
+    }
+    if let Some(why) = store.fatal() {
+        return Err(why);
     }
     drop(pidfile);
     log::info!("Dolmen is now ready to exit, bye bye...");
@@ -111,20 +138,30 @@ fn serve(mut config: Config) -> Result<(), String> {
 }
 
 /// Serves by a worker for each backend, the first one on this thread.
-fn serve_by(mut backends: Vec<Epoll>, cpus: &[usize], config: &Config, facts: &Facts, acl: &Acl) -> Result<(), String> {
+fn serve_by(
+    mut backends: Vec<Epoll>,
+    cpus: &[usize],
+    store: &Arc<Store>,
+    config: &Config,
+    facts: &Facts,
+    acl: &Acl,
+) -> Result<(), String> {
     let balance = Balance::new(backends.len());
     for (worker, backend) in backends.iter_mut().enumerate() {
         backend.join(balance.seat(worker));
     }
     let bells: Vec<_> = backends.iter().map(Epoll::doorbell).collect();
     let memory = dolmen_slab::Config::default();
-    let places = crew::places(&bells, &balance, config, rng::entropy(), &memory).map_err(|e| no_address_space(&e))?;
+    let places =
+        crew::places(&bells, &balance, store, config, rng::entropy(), &memory).map_err(|e| no_address_space(&e))?;
+    load(store, config, facts.start_unix_ms)?;
     let run = |worker: usize, place, backend| {
         pin(cpus, worker)?;
         let mut worker =
             Worker::at(place, backend, config.clone(), Clock::system()).map_err(|e| no_address_space(&e))?;
         worker.engine().facts = facts.clone();
         worker.engine().acl = acl.clone();
+        worker.engine().saves_by_itself = true;
         worker.run().map_err(|e| no_events(&e))
     };
     std::thread::scope(|scope| {
@@ -163,6 +200,11 @@ impl Drop for PidFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
+}
+
+/// Begins to load the snapshot of the last run.
+fn load(store: &Arc<Store>, config: &Config, now_ms: u64) -> Result<(), String> {
+    store::load::at_start(store, persistence::load_plan(config, now_ms, true))
 }
 
 fn pin(cpus: &[usize], worker: usize) -> Result<(), String> {
@@ -204,5 +246,17 @@ fn listen(config: &Config) -> Listen {
         tcp_keepalive_s: config.tcp_keepalive_s,
         unix_path: config.unixsocket.clone(),
         unix_perm: (config.unixsocketperm > 0).then_some(config.unixsocketperm),
+        service: 0,
+    }
+}
+
+/// Where memcached's protocol is spoken.
+fn listen_memcache(config: &Config) -> Listen {
+    Listen {
+        port: (config.memcached_port > 0).then_some(config.memcached_port),
+        unix_path: config.memcached_unixsocket.clone(),
+        unix_perm: (config.memcached_unixsocketperm > 0).then_some(config.memcached_unixsocketperm),
+        service: MEMCACHE_SERVICE,
+        ..listen(config)
     }
 }

@@ -117,6 +117,13 @@ impl Class {
     }
 }
 
+/// What a client speaks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Protocol {
+    Redis,
+    Memcache,
+}
+
 /// A connected client.
 #[derive(Debug)]
 pub struct Client {
@@ -137,23 +144,27 @@ pub struct Client {
     pub gate: u16,
     /// RESP3 was negotiated.
     pub resp3: bool,
-    /// Bits of [`mark`], and `Replies` from bit 6 on: there are many clients.
-    marks: u8,
+    protocol: Protocol,
+    /// Bits of [`mark`], and `Replies` in bits 6 and 7: there are many clients.
+    marks: u16,
 }
 
 /// Bits of what is told of a client.
 pub mod mark {
-    pub const UNIX: u8 = 1;
+    pub const UNIX: u16 = 1;
     /// Its next command waits for the end of CLIENT PAUSE.
-    pub const PAUSED: u8 = 2;
+    pub const PAUSED: u16 = 2;
     /// Shall not be closed to make room (CLIENT NO-EVICT).
-    pub const NO_EVICT: u8 = 4;
+    pub const NO_EVICT: u16 = 4;
     /// It has subscriptions.
-    pub const LISTENS: u8 = 8;
+    pub const LISTENS: u16 = 8;
     /// Its command goes on in slices.
-    pub const SUSPENDED: u8 = 16;
+    pub const SUSPENDED: u16 = 16;
+    /// What its present command answers is told whatever CLIENT REPLY says.
+    pub const PUSHED: u16 = 32;
+    // Bits 6 and 7 are `Replies`.
     /// It is shown every command (MONITOR).
-    pub const MONITORS: u8 = 32;
+    pub const MONITORS: u16 = 256;
 }
 
 const REPLIES: [Replies; 4] = [Replies::All, Replies::None, Replies::Skip, Replies::SkipNext];
@@ -175,13 +186,26 @@ impl Client {
             database: 0,
             gate: 0,
             resp3: false,
+            protocol: Protocol::Redis,
             marks: if unix { mark::UNIX } else { 0 },
         }
     }
 
+    #[inline]
+    #[must_use]
+    pub fn is_memcache(&self) -> bool {
+        self.protocol == Protocol::Memcache
+    }
+
+    /// From now on it speaks memcached's protocol, and sees that database.
+    pub fn speak_memcache(&mut self, database: u32) {
+        self.protocol = Protocol::Memcache;
+        self.database = database;
+    }
+
     #[must_use]
     pub fn replies(&self) -> Replies {
-        REPLIES[usize::from(self.marks >> REPLIES_SHIFT)]
+        REPLIES[usize::from(self.marks >> REPLIES_SHIFT & 3)]
     }
 
     #[must_use]
@@ -190,16 +214,16 @@ impl Client {
     }
 
     #[must_use]
-    pub fn is(&self, mark: u8) -> bool {
+    pub fn is(&self, mark: u16) -> bool {
         self.marks & mark != 0
     }
 
-    pub fn set_mark(&mut self, mark: u8, on: bool) {
+    pub fn set_mark(&mut self, mark: u16, on: bool) {
         self.marks = if on { self.marks | mark } else { self.marks & !mark };
     }
 
     pub fn set_replies(&mut self, replies: Replies) {
-        self.marks = self.marks & ((1 << REPLIES_SHIFT) - 1) | (replies as u8) << REPLIES_SHIFT;
+        self.marks = self.marks & !(3 << REPLIES_SHIFT) | u16::from(replies as u8) << REPLIES_SHIFT;
         self.set_gate(gate::SILENT, replies != Replies::All);
     }
 

@@ -6,6 +6,7 @@ use super::control::Pause;
 use super::event::Event;
 use super::fleet::{Fleet, Local};
 use super::profile::Profile;
+use super::room::Room;
 use super::spec::Commands;
 use crate::acl::{Acl, Channels};
 use crate::base::clock::{Clock, Stopwatch, whole_ns};
@@ -17,8 +18,10 @@ use crate::proto::carry::Carry;
 use crate::proto::errors;
 use crate::proto::reply::Reply;
 use crate::pubsub::Exchange;
+use crate::store::Store;
 use crate::table::Site;
 use dolmen_slab::BlobId;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The arguments of a command; the first is its name.
@@ -294,6 +297,8 @@ pub struct Stats {
     pub per_second: [u64; 3],
     /// Bytes that the backend holds for connections and their output, with the tables of sessions and clients.
     pub backend_bytes: u64,
+    /// What the verbs of memcached count.
+    pub memcache: super::memcache::Counters,
 }
 
 impl Stats {
@@ -352,7 +357,16 @@ impl Stats {
             *sum += rate;
         }
         self.backend_bytes += other.backend_bytes;
+        self.memcache.absorb(&other.memcache);
     }
+}
+
+/// A database that is to be emptied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Flush {
+    /// Unix milliseconds.
+    pub at_ms: u64,
+    pub database: usize,
 }
 
 /// What a command asks of the layers above it.
@@ -366,6 +380,8 @@ pub struct Asks {
     pub wake: Vec<u64>,
     /// Clients to disconnect, by id.
     pub kill: Vec<u64>,
+    /// Values to be forgotten later (`flush_all` of memcached); every worker knows of it, one does it.
+    pub flush: Option<Flush>,
     /// The settings have changed: the network has some of its own.
     pub reconfigured: bool,
 }
@@ -403,10 +419,12 @@ pub struct Ctx<'a> {
     pub blocking: &'a mut Blocking,
     pub pubsub: &'a mut Exchange,
     pub pause: &'a mut Pause,
+    pub room: &'a mut Room,
     pub acl: &'a mut Acl,
     pub profile: &'a mut Profile,
     pub facts: &'a Facts,
     pub fleet: &'a Fleet,
+    pub store: &'a Arc<Store>,
     pub commands: &'a Commands<Exec>,
     pub clock: &'a Clock,
     pub rng: &'a mut Rng,
@@ -557,6 +575,12 @@ impl<'a> Ctx<'a> {
             clock: self.clock,
             fleet: self.fleet,
         }
+    }
+
+    /// The id of the calling client; 0 of none.
+    #[must_use]
+    pub fn client_id(&self) -> u64 {
+        if self.me == NOBODY { 0 } else { self.clients.get(self.me).id }
     }
 
     #[must_use]

@@ -8,7 +8,7 @@ use crate::base::glob::glob_matches;
 use crate::db::access::idle_seconds;
 use crate::proto::errors;
 
-const HELP: [&str; 25] = [
+const HELP: [&str; 27] = [
     "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "ERROR <string>",
     "    Answer with this error.",
@@ -22,6 +22,8 @@ const HELP: [&str; 25] = [
     "    Answer with a reply of this type: string, integer, double, null, array, set, map, attrib, push, verbatim, true, false, bignum.",
     "QUICKLIST-PACKED-THRESHOLD <size>",
     "    Accepted without effect: there are no quicklists.",
+    "RELOAD [option ...]",
+    "    Save the RDB on disk (unless NOSAVE) and load it. Options: MERGE, NOFLUSH, NOSAVE.",
     "REPLYBUFFER (PEAK-RESET-TIME <NEVER|RESET|time> | RESIZING <0|1>)",
     "    Accepted without effect: buffers of replies are pooled.",
     "SET-ACTIVE-EXPIRE <0|1>",
@@ -57,6 +59,7 @@ pub fn debug(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     }
     match (&*args[1].to_ascii_lowercase(), &args[2..]) {
         (b"sleep", [seconds]) => super::server::sleep(ctx, seconds),
+        (b"reload", _) => super::persistence::reload(ctx, &args[2..]),
         (b"help", []) => {
             ctx.reply.array(HELP.len());
             HELP.iter().for_each(|line| ctx.reply.simple(line));

@@ -34,6 +34,7 @@ struct DataFigures {
     misses: u64,
     expired: u64,
     expired_fields: u64,
+    evicted: u64,
     relocated: u64,
 }
 
@@ -53,6 +54,7 @@ impl Figures {
             data.misses += shard.stats.misses;
             data.expired += shard.stats.expired;
             data.expired_fields += shard.stats.expired_fields;
+            data.evicted += shard.stats.evicted;
             data.relocated += shard.stats.relocated;
             for (sum, database) in databases.iter_mut().zip(shard.databases()) {
                 sum.0 += database.len();
@@ -77,10 +79,11 @@ impl Figures {
 /// Name, what writes it, and whether it is told without being asked for.
 type Section = (&'static str, fn(&Ctx<'_>, &Figures, &mut String), bool);
 
-const SECTIONS: [Section; 10] = [
+const SECTIONS: [Section; 11] = [
     ("server", server, true),
     ("clients", clients, true),
     ("memory", memory, true),
+    ("persistence", persistence, true),
     ("stats", stats, true),
     ("replication", replication, true),
     ("cpu", cpu_times, true),
@@ -223,14 +226,70 @@ fn memory(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
         "slab_fragmented": data.fragmented_bytes,
         "total_system_memory": machine,
         "total_system_memory_human": human(machine),
-        "maxmemory": 0,
-        "maxmemory_human": "0B",
-        "maxmemory_policy": "noeviction",
+        "maxmemory": ctx.config.maxmemory_bytes,
+        "maxmemory_human": human(ctx.config.maxmemory_bytes),
+        "maxmemory_policy": ctx.config.eviction.policy.name(),
         "mem_fragmentation_ratio": format!("{:.2}", ratio(resident, used)),
         "mem_fragmentation_bytes": resident.cast_signed() - used.cast_signed(),
         "mem_clients_normal": stats.clients_bytes,
         "mem_allocator": concat!("dolmen-slab-", env!("CARGO_PKG_VERSION")),
         "lazyfree_pending_objects": data.lazy_pending,
+    );
+}
+
+fn persistence(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
+    let (saves, load) = (ctx.store.stats(), ctx.store.load());
+    let loading = ctx.store.is_loading();
+    let now_s = ctx.db.now_ms() / 1000;
+    let seconds = |time: Option<std::time::Duration>| time.map_or(-1, |time| time.as_secs().cast_signed());
+    let percent = |part: u64, whole: u64| {
+        #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
+        let percent = 100.0 * part as f64 / whole.max(1) as f64;
+        format!("{percent:.2}")
+    };
+    let status = |failed: bool| if failed { "err" } else { "ok" };
+    fields!(to,
+        "loading": u8::from(loading),
+        "async_loading": 0,
+        "current_cow_peak": if saves.current.is_some() { saves.kept_max_bytes } else { 0 },
+        "current_cow_size": saves.kept_bytes,
+        "current_cow_size_age": 0,
+        "current_fork_perc": percent(saves.keys_done, saves.keys_total),
+        "current_save_keys_processed": saves.keys_done,
+        "current_save_keys_total": saves.keys_total,
+        "rdb_changes_since_last_save": figures.stats.dirty.saturating_sub(saves.dirty),
+        "rdb_bgsave_in_progress": u8::from(saves.current.is_some() && saves.in_background),
+        "rdb_last_save_time": saves.last_s,
+        "rdb_last_bgsave_status": status(saves.last_failed),
+        "rdb_last_bgsave_time_sec": seconds(saves.last_time),
+        "rdb_current_bgsave_time_sec": seconds(saves.current),
+        "rdb_saves": saves.saves,
+        "rdb_last_cow_size": saves.last_kept_bytes,
+        "rdb_last_load_keys_expired": load.as_ref().map_or(0, |load| load.expired()),
+        "rdb_last_load_keys_loaded": load.as_ref().map_or(0, |load| load.keys()),
+        "aof_enabled": 0,
+        "aof_rewrite_in_progress": 0,
+        "aof_rewrite_scheduled": 0,
+        "aof_last_rewrite_time_sec": -1,
+        "aof_current_rewrite_time_sec": -1,
+        "aof_last_bgrewrite_status": "ok",
+        "aof_rewrites": 0,
+        "aof_rewrites_consecutive_failures": 0,
+        "aof_last_write_status": "ok",
+        "aof_last_cow_size": 0,
+        "module_fork_in_progress": 0,
+        "module_fork_last_cow_size": 0,
+    );
+    let Some(load) = load.filter(|_| loading) else { return };
+    let (done, all, time) = (load.read_bytes(), load.total_bytes(), load.time().as_secs());
+    let left = (time * all.saturating_sub(done)).checked_div(done).unwrap_or(1);
+    fields!(to,
+        "loading_start_time": load.began_s().min(now_s),
+        "loading_total_bytes": all,
+        "loading_rdb_used_mem": 0,
+        "loading_loaded_bytes": done,
+        "loading_loaded_perc": percent(done, all),
+        "loading_eta_seconds": left,
     );
 }
 
@@ -251,7 +310,7 @@ fn stats(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
         "rejected_connections": stats.rejected_connections,
         "expired_keys": data.expired,
         "expired_subkeys": data.expired_fields,
-        "evicted_keys": 0,
+        "evicted_keys": data.evicted,
         "keyspace_hits": data.hits,
         "keyspace_misses": data.misses,
         "active_defrag_hits": data.relocated,

@@ -5,7 +5,7 @@
 
 use super::ctx::{Args, Ctx, Outcome};
 use crate::base::int;
-use crate::db::access::idle_seconds;
+use crate::db::access::{Uses, count_of, idle_seconds};
 use crate::db::item::{Item, Value, flag};
 use crate::proto::errors;
 
@@ -57,11 +57,19 @@ pub fn refcount(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub fn idletime(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    let now_ms = ctx.db.now_ms();
-    about(ctx, args, |item| Answer::Int(idle_seconds(item, now_ms).cast_signed()))
+    let (now_ms, clocked) = (ctx.db.now_ms(), ctx.db.uses() == Uses::Clocked);
+    about(ctx, args, |item| match clocked {
+        true => Answer::Int(idle_seconds(item, now_ms).cast_signed()),
+        false => Answer::Error(errors::NO_IDLE_TIME),
+    })
 }
 
-/// How often keys are used is counted under an LFU policy only, and there are no policies yet.
+/// How often keys are used is counted under an LFU policy only.
 pub fn freq(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    about(ctx, args, |_| Answer::Error(errors::NO_LFU))
+    let (now_ms, counted) = (ctx.db.now_ms(), ctx.db.uses() == Uses::Counted);
+    let decay_minutes = ctx.config.eviction.lfu_decay_minutes;
+    about(ctx, args, |item| match counted {
+        true => Answer::Int(count_of(item.clock(), now_ms, decay_minutes).cast_signed()),
+        false => Answer::Error(errors::NO_LFU),
+    })
 }

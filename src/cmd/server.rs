@@ -147,31 +147,3 @@ impl super::ctx::Task for Awake {
         true
     }
 }
-
-/// `SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]`: ends the server without a reply. There is no persistence yet, so SAVE is refused
-/// rather than pretended.
-pub fn shutdown(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    let (mut save, mut nosave, mut now, mut force, mut abort) = (false, false, false, false, false);
-    for option in &args[1..] {
-        match &*option.to_ascii_lowercase() {
-            b"save" if !nosave => save = true,
-            b"nosave" if !save => nosave = true,
-            b"now" => now = true,
-            b"force" => force = true,
-            b"abort" => abort = true,
-            _ => return ctx.fail(errors::SYNTAX),
-        }
-    }
-    if abort && (save || nosave || now || force) {
-        return ctx.fail(errors::SYNTAX);
-    }
-    if abort {
-        return ctx.fail(errors::NO_SHUTDOWN);
-    }
-    if save && !force {
-        return ctx.fail(errors::SHUTDOWN_FAILED);
-    }
-    log::warn!("User requested shutdown...");
-    ctx.asks.shutdown = Some(now);
-    Outcome::Close
-}

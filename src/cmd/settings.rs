@@ -33,7 +33,7 @@ pub fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         return ctx.fail(errors::SYNTAX);
     }
     let settings = ctx.fleet.settings().clone();
-    let (mut limits, mut classes) = (ctx.config.limits, 0);
+    let (mut limits, mut classes, mut eviction) = (ctx.config.limits, 0, ctx.config.eviction);
     // What has happened so far is told as it was wanted then.
     ctx.publish_news();
     let privileged = super::debug::may_change_protected(ctx);
@@ -53,7 +53,7 @@ pub fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         if config.loglevel != level {
             set_level(config.loglevel);
         }
-        (limits, classes) = (config.limits, config.notify.told());
+        (limits, classes, eviction) = (config.limits, config.notify.told(), config.eviction);
         ctx.db.totals().keys_max.store(config.tracking_table_keys_max, Ordering::Relaxed);
         Ok(())
     });
@@ -65,6 +65,7 @@ pub fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         shard.limits = limits;
         shard.listeners.publish(classes, version);
     });
+    ctx.db.set_eviction(eviction);
     if pairs.iter().any(|[name, _]| name.eq_ignore_ascii_case(b"requirepass")) {
         let (catalogue, password) =
             (Arc::clone(&ctx.acl.catalogue), ctx.fleet.settings().latest(ctx.config).requirepass);

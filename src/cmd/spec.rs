@@ -60,6 +60,7 @@ mod hash_ttl;
 mod index;
 mod keys;
 mod list;
+mod memory;
 mod observe;
 mod pubsub;
 mod server;
@@ -79,6 +80,7 @@ pub use hash_ttl::*;
 pub use index::{Commands, Index};
 pub use keys::{Begin, Find, KeyFlags, KeyPositions, KeySpec, Keys, Located, Refine};
 pub use list::*;
+pub use memory::*;
 pub use observe::*;
 pub use pubsub::*;
 pub use server::*;
@@ -120,6 +122,8 @@ bit_set! {
         NO_MANDATORY_KEYS: 17 = "no_mandatory_keys",
         /// The legacy key range does not tell all keys.
         MOVABLEKEYS: 18 = "movablekeys",
+        /// Clients ask by it how the server is: it is answered while the dataset is being loaded, and refused when what is written cannot be saved.
+        TELLS_OF_ERRORS: 22,
         /// CLIENT CACHING outlasts it.
         KEEPS_CACHING: 23,
         MAY_REPLICATE: 24,
@@ -239,6 +243,7 @@ impl Row {
             doc: self.doc,
             subcommands,
             locking: Locking::of(self.key_specs, self.flags),
+            heeds: if self.flags.contains(Flags::DENYOOM) { u16::MAX } else { !SHORT },
             number: 0,
             quick_argc: quick_argc(self),
             run,
@@ -308,12 +313,17 @@ pub struct Command<R: 'static> {
     pub doc: &'static Doc,
     pub subcommands: &'static [Command<R>],
     pub locking: Locking,
+    /// Which of the reasons to look twice concern it: all, but for [`SHORT`] only if it may need some.
+    pub heeds: u16,
     /// Its place among all commands and subcommands ([`numbered`]).
     number: u16,
     /// With at most so many arguments it always takes about the same, and little: its time need not be told from that of its neighbours.
     pub quick_argc: usize,
     pub run: R,
 }
+
+/// A reason to look twice at a command that is one of the moment, beside those of `client::gate`: memory is near its limit.
+pub const SHORT: u16 = 1 << 11;
 
 /// A table whose rows, and those of their subcommands behind each, have numbers from 0 on. Made once a process: it is never given back.
 ///

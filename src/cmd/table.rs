@@ -4,8 +4,8 @@ use super::bits::{self, field, op};
 use super::ctx::{Exec, Sliced};
 use super::spec::{self, Command};
 use super::{
-    acl, connection, control, debug, dump, expire, hashes, info, keys, latency, lists, many, monitor, moves, object,
-    pubsub, server, sets, settings, slowlog, strings, tracking, transactions, zsets,
+    acl, connection, control, debug, dump, expire, hashes, info, keys, latency, lists, many, memory, monitor, moves,
+    object, persistence, pubsub, scan, server, sets, settings, slowlog, sort, strings, tracking, transactions, zsets,
 };
 use crate::acl::Channels;
 use crate::db::hold::Mode;
@@ -73,6 +73,9 @@ static COMMAND: &[Command<Exec>] = &[
     spec::COMMAND_LIST.run(Exec::new(server::command_list)),
     spec::COMMAND_HELP.run(Exec::new(server::help)),
 ];
+
+static MEMORY: &[Command<Exec>] =
+    &[spec::MEMORY_USAGE.run(Exec::new(memory::usage)), spec::MEMORY_HELP.run(Exec::new(server::help))];
 
 static CONFIG: &[Command<Exec>] = &[
     spec::CONFIG_GET.run(Exec::new(settings::get)),
@@ -165,22 +168,22 @@ static ROWS: &[Command<Exec>] = &[
     spec::BITFIELD.run(Exec::new(field::bitfield)),
     spec::BITFIELD_RO.run(Exec::new(field::bitfield_ro)),
     // Hashes
-    spec::HSET.run(Exec::new(hashes::hset)),
-    spec::HMSET.run(Exec::new(hashes::hmset)),
+    spec::HSET.run(hashes::MANY_HSET),
+    spec::HMSET.run(hashes::MANY_HMSET),
     spec::HSETNX.run(Exec::new(hashes::hsetnx)),
     spec::HGET.run(Exec::new(hashes::hget)),
-    spec::HMGET.run(Exec::new(hashes::hmget)),
+    spec::HMGET.run(hashes::MANY_HMGET),
     spec::HGETALL.run(Exec::new(hashes::hgetall)),
     spec::HKEYS.run(Exec::new(hashes::hkeys)),
     spec::HVALS.run(Exec::new(hashes::hvals)),
-    spec::HDEL.run(Exec::new(hashes::hdel)),
+    spec::HDEL.run(hashes::MANY_HDEL),
     spec::HEXISTS.run(Exec::new(hashes::hexists)),
     spec::HLEN.run(Exec::new(hashes::hlen)),
     spec::HSTRLEN.run(Exec::new(hashes::hstrlen)),
     spec::HINCRBY.run(Exec::new(hashes::hincrby)),
     spec::HINCRBYFLOAT.run(Exec::new(hashes::hincrbyfloat)),
     spec::HRANDFIELD.run(Exec::new(hashes::hrandfield)),
-    spec::HSCAN.run(Exec::new(hashes::hscan)),
+    spec::HSCAN.run(Exec::new(scan::hscan)),
     spec::HEXPIRE.run(Exec::new(hashes::hexpire)),
     spec::HPEXPIRE.run(Exec::new(hashes::hpexpire)),
     spec::HEXPIREAT.run(Exec::new(hashes::hexpireat)),
@@ -194,10 +197,10 @@ static ROWS: &[Command<Exec>] = &[
     spec::HSETEX.run(Exec::new(hashes::hsetex)),
     spec::HGETDEL.run(Exec::new(hashes::hgetdel)),
     // Lists
-    spec::LPUSH.run(Exec::new(lists::lpush)),
-    spec::RPUSH.run(Exec::new(lists::rpush)),
-    spec::LPUSHX.run(Exec::new(lists::lpushx)),
-    spec::RPUSHX.run(Exec::new(lists::rpushx)),
+    spec::LPUSH.run(lists::MANY_LPUSH),
+    spec::RPUSH.run(lists::MANY_RPUSH),
+    spec::LPUSHX.run(lists::MANY_LPUSHX),
+    spec::RPUSHX.run(lists::MANY_RPUSHX),
     spec::LPOP.run(Exec::new(lists::lpop)),
     spec::RPOP.run(Exec::new(lists::rpop)),
     spec::LLEN.run(Exec::new(lists::llen)),
@@ -217,11 +220,11 @@ static ROWS: &[Command<Exec>] = &[
     spec::BRPOPLPUSH.run(Exec::new(lists::brpoplpush)),
     spec::BLMPOP.run(Exec::new(lists::blmpop)),
     // Sets
-    spec::SADD.run(Exec::new(sets::sadd)),
-    spec::SREM.run(Exec::new(sets::srem)),
+    spec::SADD.run(sets::MANY_SADD),
+    spec::SREM.run(sets::MANY_SREM),
     spec::SCARD.run(Exec::new(sets::scard)),
     spec::SISMEMBER.run(Exec::new(sets::sismember)),
-    spec::SMISMEMBER.run(Exec::new(sets::smismember)),
+    spec::SMISMEMBER.run(sets::MANY_SMISMEMBER),
     spec::SMEMBERS.run(Exec::new(sets::smembers)),
     spec::SMOVE.run(Exec::new(sets::smove)),
     spec::SPOP.run(Exec::new(sets::random::spop)),
@@ -233,14 +236,14 @@ static ROWS: &[Command<Exec>] = &[
     spec::SUNIONSTORE.run(Exec::new(sets::combine::sunionstore)),
     spec::SDIFF.run(Exec::new(sets::combine::sdiff)),
     spec::SDIFFSTORE.run(Exec::new(sets::combine::sdiffstore)),
-    spec::SSCAN.run(Exec::new(sets::sscan)),
+    spec::SSCAN.run(Exec::new(scan::sscan)),
     // Sorted sets
-    spec::ZADD.run(Exec::new(zsets::zadd)),
+    spec::ZADD.run(zsets::MANY_ZADD),
     spec::ZINCRBY.run(Exec::new(zsets::zincrby)),
-    spec::ZREM.run(Exec::new(zsets::zrem)),
+    spec::ZREM.run(zsets::MANY_ZREM),
     spec::ZCARD.run(Exec::new(zsets::zcard)),
     spec::ZSCORE.run(Exec::new(zsets::zscore)),
-    spec::ZMSCORE.run(Exec::new(zsets::zmscore)),
+    spec::ZMSCORE.run(zsets::MANY_ZMSCORE),
     spec::ZRANK.run(Exec::new(zsets::zrank)),
     spec::ZREVRANK.run(Exec::new(zsets::zrevrank)),
     spec::ZCOUNT.run(Exec::new(zsets::zcount)),
@@ -269,7 +272,7 @@ static ROWS: &[Command<Exec>] = &[
     spec::ZDIFFSTORE.run(Exec::new(zsets::zdiffstore)),
     spec::ZINTERCARD.run(Exec::new(zsets::zintercard)),
     spec::ZRANDMEMBER.run(Exec::new(zsets::zrandmember)),
-    spec::ZSCAN.run(Exec::new(zsets::zscan)),
+    spec::ZSCAN.run(Exec::new(scan::zscan)),
     // Keys of any type
     spec::DEL.run(Exec::sliced(del, &DEL)),
     spec::UNLINK.run(Exec::sliced(del, &DEL)),
@@ -284,6 +287,8 @@ static ROWS: &[Command<Exec>] = &[
     spec::DUMP.run(Exec::new(dump::dump)),
     spec::RESTORE.run(Exec::with_value(dump::restore, 3)),
     spec::OBJECT.container(Exec::new(server::unknown_subcommand), OBJECT),
+    spec::SORT.run(Exec::new(sort::sort)),
+    spec::SORT_RO.run(Exec::new(sort::sort_ro)),
     spec::EXPIRE.run(Exec::new(expire::expire)),
     spec::PEXPIRE.run(Exec::new(expire::pexpire)),
     spec::EXPIREAT.run(Exec::new(expire::expireat)),
@@ -327,5 +332,9 @@ static ROWS: &[Command<Exec>] = &[
     spec::LOLWUT.run(Exec::new(monitor::lolwut)),
     spec::TIME.run(Exec::new(server::time)),
     spec::DEBUG.run(Exec::new(debug::debug)),
-    spec::SHUTDOWN.run(Exec::new(server::shutdown)),
+    spec::MEMORY.container(Exec::new(server::unknown_subcommand), MEMORY),
+    spec::SAVE.run(Exec::new(persistence::save)),
+    spec::BGSAVE.run(Exec::new(persistence::bgsave)),
+    spec::LASTSAVE.run(Exec::new(persistence::lastsave)),
+    spec::SHUTDOWN.run(Exec::new(persistence::shutdown)),
 ];

@@ -88,6 +88,11 @@ pub(super) fn parse(args: impl Iterator<Item = OsString>, stdin: &mut dyn Read) 
     match words.first().map(Vec::as_slice) {
         Some(b"-v" | b"--version") => return Ok(Start::Print(version())),
         Some(b"-h" | b"--help") => return Ok(Start::Print(help())),
+        Some(b"memcached") => {
+            let numbered: Vec<(usize, &[u8])> =
+                words.iter().enumerate().skip(1).map(|(index, word)| (index + 1, word.as_slice())).collect();
+            return super::memcached::parse(&numbered);
+        }
         _ => {}
     }
     let path = words.first().filter(|word| word.first() != Some(&b'-')).map(|word| Path::new(OsStr::from_bytes(word)));
@@ -200,7 +205,7 @@ fn directives(numbered: &[(usize, &[u8])]) -> Result<Given, StartError> {
     Ok(Given::Directives(given))
 }
 
-fn version() -> String {
+pub(super) fn version() -> String {
     format!("Dolmen server v={VERSION} bits={}\n", usize::BITS)
 }
 
@@ -210,6 +215,7 @@ fn help() -> String {
 
 Usage: dolmen [/path/to/redis.conf] [--directive value ...]... [-]
        dolmen -            reads the configuration from standard input
+       dolmen memcached    serves memcached's protocol, with its options: see dolmen memcached -h
        dolmen --help, -h
        dolmen --version, -v
 

@@ -8,6 +8,7 @@
 mod cli;
 mod file;
 mod kept;
+mod memcached;
 mod operator;
 mod rewrite;
 mod table;
@@ -24,7 +25,9 @@ pub use rewrite::{replace_file, rewrite};
 pub use table::{DIRECTIVES, Directive, Group, Mutability, find};
 pub use value::ValueError;
 
+use crate::base::collate::Collation;
 use crate::base::cpu;
+use crate::base::eviction::Settings;
 use crate::base::limits::Limits;
 use crate::base::log::LogLevel;
 use crate::base::notify::Classes;
@@ -41,6 +44,18 @@ pub struct Config {
     pub unixsocket: Option<PathBuf>,
     /// Mode bits of the Unix socket, 0 = as the umask leaves them.
     pub unixsocketperm: u32,
+    /// TCP port of memcached's protocol, 0 = none.
+    pub memcached_port: u16,
+    pub memcached_unixsocket: Option<PathBuf>,
+    pub memcached_unixsocketperm: u32,
+    /// The database that its clients see.
+    pub memcached_database: u32,
+    /// Largest item as memcached counts it.
+    pub memcached_item_bytes_max: u64,
+    /// Its clients may `flush_all`.
+    pub memcached_flush_all: bool,
+    /// Its clients may end the server.
+    pub memcached_shutdown: bool,
     pub tcp_backlog: u32,
     /// Seconds between keep-alive probes, 0 = off.
     pub tcp_keepalive_s: u32,
@@ -77,12 +92,21 @@ pub struct Config {
     pub io_threads_do_reads: bool,
     /// Where encodings change.
     pub limits: Limits,
+    /// The order of texts for SORT with ALPHA.
+    pub locale_collate: Collation,
     /// Redis's, kept for CONFIG GET only.
     pub list_compress_depth: u32,
     /// The most keys remembered for client-side caching, 0 = any number.
     pub tracking_table_keys_max: u64,
     /// Keyspace notifications.
     pub notify: Classes,
+    /// The most memory to use, 0 = any.
+    pub maxmemory_bytes: u64,
+    /// Which keys go at that limit.
+    pub eviction: Settings,
+    /// Redis's, kept for CONFIG GET only: a sample is what lies in a bucket of the table, and slices of work are of fixed length.
+    pub maxmemory_samples: u32,
+    pub maxmemory_eviction_tenacity: u32,
     /// Microseconds from which on a command is slow, negative: none is.
     pub slowlog_slower_us: i64,
     pub slowlog_len_max: u32,
@@ -101,6 +125,17 @@ pub struct Config {
     pub kept: BTreeMap<&'static str, Vec<u8>>,
     /// Microseconds a worker polls before it blocks.
     pub spin_us: u32,
+    /// Whom to become, if started as root (`dolmen memcached -u`).
+    pub user: Option<String>,
+    /// When a snapshot is saved by itself.
+    pub save_points: SavePoints,
+    /// Name of the RDB file, in `dir`.
+    pub dbfilename: String,
+    pub rdbcompression: bool,
+    pub rdbchecksum: bool,
+    pub stop_writes_on_bgsave_error: bool,
+    /// Of the memory in use, what a snapshot may keep beside it before those who write wait.
+    pub snapshot_buffer_percent: u32,
     /// Absolute path of the file this was read from.
     pub config_file: Option<PathBuf>,
 }
@@ -113,6 +148,13 @@ impl Default for Config {
             protected_mode: false,
             unixsocket: None,
             unixsocketperm: 0,
+            memcached_port: 0,
+            memcached_unixsocket: None,
+            memcached_unixsocketperm: 0,
+            memcached_database: 0,
+            memcached_item_bytes_max: 0,
+            memcached_flush_all: false,
+            memcached_shutdown: false,
             tcp_backlog: 0,
             tcp_keepalive_s: 0,
             timeout_s: 0,
@@ -135,9 +177,14 @@ impl Default for Config {
             io_threads: 0,
             io_threads_do_reads: false,
             limits: Limits::default(),
+            locale_collate: Collation::default(),
             list_compress_depth: 0,
             tracking_table_keys_max: 0,
             notify: Classes::default(),
+            maxmemory_bytes: 0,
+            eviction: Settings::default(),
+            maxmemory_samples: 0,
+            maxmemory_eviction_tenacity: 0,
             slowlog_slower_us: 0,
             slowlog_len_max: 0,
             latency_monitor_ms: 0,
@@ -149,6 +196,13 @@ impl Default for Config {
             included: 0,
             kept: BTreeMap::new(),
             spin_us: 0,
+            user: None,
+            save_points: SavePoints::default(),
+            dbfilename: String::new(),
+            rdbcompression: false,
+            rdbchecksum: false,
+            stop_writes_on_bgsave_error: false,
+            snapshot_buffer_percent: 0,
             config_file: None,
         };
         for directive in DIRECTIVES.iter() {
@@ -156,6 +210,7 @@ impl Default for Config {
             // `dir` fails when the directory we were started in was removed meanwhile: it stays ".".
             assert!(fits.is_ok() || directive.name == "dir", "default of '{}': {fits:?}", directive.name);
         }
+        config.save_points.close();
         config
     }
 }
@@ -195,7 +250,10 @@ impl Config {
 
     fn set_by(&mut self, privileged: bool, name: &[u8], value: &[u8]) -> Result<&'static Directive, SetError> {
         let directive = settable(name, privileged)?;
-        directive.apply(self, &[value]).map_err(SetError::Value)?;
+        self.save_points.close();
+        let applied = directive.apply(self, &[value]);
+        self.save_points.close();
+        applied.map_err(SetError::Value)?;
         Ok(directive)
     }
 
@@ -360,6 +418,58 @@ pub struct OutputLimit {
     /// Closed when above this for `soft_s` seconds, 0 = no limit.
     pub soft_bytes: u64,
     pub soft_s: u64,
+}
+
+/// A snapshot is due when so many changes have come since the last one, and so much time has gone by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SavePoint {
+    pub seconds: u64,
+    pub changes: u64,
+}
+
+/// `save`: lines of a configuration add to each other, the first one replaces the default.
+#[derive(Clone, Debug, Default)]
+pub struct SavePoints {
+    points: Vec<SavePoint>,
+    /// The next line adds.
+    open: bool,
+}
+
+impl PartialEq for SavePoints {
+    fn eq(&self, other: &SavePoints) -> bool {
+        self.points == other.points
+    }
+}
+
+impl SavePoints {
+    #[must_use]
+    pub fn points(&self) -> &[SavePoint] {
+        &self.points
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.points.is_empty()
+    }
+
+    /// Is one of them due?
+    #[must_use]
+    pub fn are_due(&self, changes: u64, seconds: u64) -> Option<SavePoint> {
+        self.points.iter().copied().find(|point| changes >= point.changes.max(1) && seconds > point.seconds)
+    }
+
+    /// Those of a line.
+    fn add(&mut self, points: Vec<SavePoint>) {
+        if !std::mem::replace(&mut self.open, true) || points.is_empty() {
+            self.points.clear();
+        }
+        self.points.extend(points);
+    }
+
+    /// What comes next replaces them.
+    fn close(&mut self) {
+        self.open = false;
+    }
 }
 
 /// `client-output-buffer-limit`.

@@ -14,8 +14,10 @@ use nix::unistd::{AccessFlags, access};
 use super::kept::KEPT;
 use super::operator::OPERATOR;
 use super::value::{self, ValueError};
-use super::{BindAddr, Config, OutputLimit, OutputLimits};
+use super::{BindAddr, Config, OutputLimit, OutputLimits, SavePoint};
+use crate::base::collate::Collation;
 use crate::base::cpu;
+use crate::base::eviction::Policy;
 use crate::base::log::LogLevel;
 use crate::base::notify::Classes;
 
@@ -41,6 +43,7 @@ pub enum Group {
     Clients,
     General,
     Workers,
+    Memory,
     Data,
     Persistence,
     /// Of what is not here yet.
@@ -50,11 +53,12 @@ pub enum Group {
 }
 
 impl Group {
-    pub const ALL: [Group; 8] = [
+    pub const ALL: [Group; 9] = [
         Group::Network,
         Group::Clients,
         Group::General,
         Group::Workers,
+        Group::Memory,
         Group::Data,
         Group::Persistence,
         Group::Later,
@@ -67,8 +71,9 @@ impl Group {
             Group::Clients => "Clients and limits",
             Group::General => "General",
             Group::Workers => "Workers",
+            Group::Memory => "Memory",
             Group::Data => "Encodings as OBJECT tells them",
-            Group::Persistence => "Persistence (not available yet)",
+            Group::Persistence => "Persistence",
             Group::Later => "Accepted with a warning: of what is not here yet",
             Group::Fixed => "Accepted with a warning: of what is done in another way here",
         }
@@ -199,6 +204,106 @@ static ROWS: &[Directive] = &[
         mutability: Mutability::Immutable,
         summary: "Mode of the Unix socket, 0 = as the umask leaves it",
         kind: Kind::Octal { max: 0o777, get: |c| c.unixsocketperm, set: |c, v| c.unixsocketperm = v },
+    },
+    Directive {
+        name: "memcached-port",
+        aliases: &[],
+        group: Group::Network,
+        default: "0",
+        mutability: Mutability::Immutable,
+        summary: "TCP port of memcached's protocol, on the addresses of bind, 0 = none",
+        kind: Kind::Integer {
+            min: 0,
+            max: 65535,
+            get: |c| c.memcached_port.into(),
+            set: |c, v| c.memcached_port = narrow(v),
+        },
+    },
+    Directive {
+        name: "memcached-unixsocket",
+        aliases: &[],
+        group: Group::Network,
+        default: "",
+        mutability: Mutability::Immutable,
+        summary: "Unix socket of memcached's protocol",
+        kind: Kind::Text {
+            what: "<path>",
+            get: |c| path_text(c.memcached_unixsocket.as_deref()),
+            set: |c, v| {
+                c.memcached_unixsocket = optional_path(v)?;
+                Ok(())
+            },
+        },
+    },
+    Directive {
+        name: "memcached-unixsocketperm",
+        aliases: &[],
+        group: Group::Network,
+        default: "0",
+        mutability: Mutability::Immutable,
+        summary: "Mode of that socket, 0 = as the umask leaves it",
+        kind: Kind::Octal {
+            max: 0o777,
+            get: |c| c.memcached_unixsocketperm,
+            set: |c, v| c.memcached_unixsocketperm = v,
+        },
+    },
+    Directive {
+        name: "memcached-database",
+        aliases: &[],
+        group: Group::Network,
+        default: "0",
+        mutability: Mutability::Immutable,
+        summary: "The database that clients of memcached see",
+        kind: Kind::Integer {
+            min: 0,
+            max: INT_MAX,
+            get: |c| c.memcached_database.into(),
+            set: |c, v| c.memcached_database = narrow(v),
+        },
+    },
+    Directive {
+        name: "memcached-max-item-size",
+        aliases: &[],
+        group: Group::Network,
+        default: "1mb",
+        mutability: Mutability::Mutable,
+        summary: "Largest item that clients of memcached may store: key, value and some 60 bytes",
+        kind: Kind::Memory {
+            min: 1024,
+            get: |c| c.memcached_item_bytes_max,
+            set: |c, v| c.memcached_item_bytes_max = v,
+        },
+    },
+    Directive {
+        name: "memcached-flush-all",
+        aliases: &[],
+        group: Group::Network,
+        default: "yes",
+        mutability: Mutability::Mutable,
+        summary: "Clients of memcached may use flush_all",
+        kind: Kind::Bool {
+            get: |c| c.memcached_flush_all,
+            set: |c, on| {
+                c.memcached_flush_all = on;
+                Ok(())
+            },
+        },
+    },
+    Directive {
+        name: "memcached-shutdown",
+        aliases: &[],
+        group: Group::Network,
+        default: "no",
+        mutability: Mutability::Immutable,
+        summary: "Clients of memcached may end the server by shutdown",
+        kind: Kind::Bool {
+            get: |c| c.memcached_shutdown,
+            set: |c, on| {
+                c.memcached_shutdown = on;
+                Ok(())
+            },
+        },
     },
     Directive {
         name: "tcp-backlog",
@@ -478,6 +583,91 @@ static ROWS: &[Directive] = &[
         kind: Kind::Integer { min: 0, max: 1000, get: |c| c.spin_us.into(), set: |c, v| c.spin_us = narrow(v) },
     },
     Directive {
+        name: "maxmemory",
+        aliases: &[],
+        group: Group::Memory,
+        default: "0",
+        mutability: Mutability::Mutable,
+        summary: "Most memory to use, also as a part of what there is (50%), 0 = any",
+        kind: Kind::Text {
+            what: "<bytes>",
+            get: |c| c.maxmemory_bytes.to_string().into_bytes(),
+            set: |c, v| {
+                c.maxmemory_bytes = value::memory_or_part(v, cpu::usable_bytes())?;
+                Ok(())
+            },
+        },
+    },
+    Directive {
+        name: "maxmemory-policy",
+        aliases: &[],
+        group: Group::Memory,
+        default: "noeviction",
+        mutability: Mutability::Mutable,
+        summary: "Which keys go when memory is over maxmemory",
+        kind: Kind::Enum {
+            names: Policy::NAMES,
+            get: |c| c.eviction.policy.name_at(),
+            set: |c, v| c.eviction.policy = Policy::of_name(v),
+        },
+    },
+    Directive {
+        name: "maxmemory-samples",
+        aliases: &[],
+        group: Group::Memory,
+        default: "5",
+        mutability: Mutability::Mutable,
+        summary: "Accepted: some ten keys are compared for each that goes",
+        kind: Kind::Integer {
+            min: 1,
+            max: 64,
+            get: |c| c.maxmemory_samples.into(),
+            set: |c, v| c.maxmemory_samples = narrow(v),
+        },
+    },
+    Directive {
+        name: "maxmemory-eviction-tenacity",
+        aliases: &[],
+        group: Group::Memory,
+        default: "10",
+        mutability: Mutability::Mutable,
+        summary: "Accepted: a command makes room for 0.1 ms at most, then others have their turn",
+        kind: Kind::Integer {
+            min: 0,
+            max: 100,
+            get: |c| c.maxmemory_eviction_tenacity.into(),
+            set: |c, v| c.maxmemory_eviction_tenacity = narrow(v),
+        },
+    },
+    Directive {
+        name: "lfu-log-factor",
+        aliases: &[],
+        group: Group::Memory,
+        default: "10",
+        mutability: Mutability::Mutable,
+        summary: "How slowly the counters of uses grow under an LFU policy",
+        kind: Kind::Integer {
+            min: 0,
+            max: INT_MAX,
+            get: |c| c.eviction.lfu_log_factor.into(),
+            set: |c, v| c.eviction.lfu_log_factor = narrow(v),
+        },
+    },
+    Directive {
+        name: "lfu-decay-time",
+        aliases: &[],
+        group: Group::Memory,
+        default: "1",
+        mutability: Mutability::Mutable,
+        summary: "Minutes without a use that take one from such a counter, 0 = none",
+        kind: Kind::Integer {
+            min: 0,
+            max: INT_MAX,
+            get: |c| c.eviction.lfu_decay_minutes.into(),
+            set: |c, v| c.eviction.lfu_decay_minutes = narrow(v),
+        },
+    },
+    Directive {
         name: "hash-max-listpack-entries",
         aliases: &["hash-max-ziplist-entries"],
         group: Group::Data,
@@ -590,6 +780,19 @@ static ROWS: &[Directive] = &[
         },
     },
     Directive {
+        name: "locale-collate",
+        aliases: &[],
+        group: Group::Data,
+        default: "",
+        mutability: Mutability::Mutable,
+        summary: "Locale by whose rules SORT with ALPHA compares texts; '' = LC_COLLATE of the environment",
+        kind: Kind::Text {
+            what: "<locale>",
+            get: |c| c.locale_collate.name().as_bytes().to_vec(),
+            set: set_locale_collate,
+        },
+    },
+    Directive {
         name: "list-compress-depth",
         aliases: &[],
         group: Group::Data,
@@ -607,13 +810,77 @@ static ROWS: &[Directive] = &[
         name: "save",
         aliases: &[],
         group: Group::Persistence,
-        default: "",
+        default: "3600 1 300 100 60 10000",
         mutability: Mutability::Mutable,
-        summary: "Snapshot schedule; only \"\" (none) is accepted",
-        kind: Kind::List {
-            what: "\"\"",
-            get: |_| Vec::new(),
-            set: |_, words| if words.is_empty() { Ok(()) } else { Err(no_persistence("save \"\"")) },
+        summary: "Save a snapshot when so many seconds have passed and so many changes come; several pairs; \"\" = never",
+        kind: Kind::List { what: "<seconds changes ...>", get: save_points_text, set: set_save_points },
+    },
+    Directive {
+        name: "dbfilename",
+        aliases: &[],
+        group: Group::Persistence,
+        default: "dump.rdb",
+        mutability: Mutability::Protected,
+        summary: "Name of the snapshot in dir, which is loaded at start",
+        kind: Kind::Text { what: "<name>", get: |c| c.dbfilename.clone().into_bytes(), set: set_dbfilename },
+    },
+    Directive {
+        name: "rdbcompression",
+        aliases: &[],
+        group: Group::Persistence,
+        default: "yes",
+        mutability: Mutability::Mutable,
+        summary: "Pack strings in the snapshot where that makes them shorter",
+        kind: Kind::Bool {
+            get: |c| c.rdbcompression,
+            set: |c, on| {
+                c.rdbcompression = on;
+                Ok(())
+            },
+        },
+    },
+    Directive {
+        name: "rdbchecksum",
+        aliases: &[],
+        group: Group::Persistence,
+        default: "yes",
+        mutability: Mutability::Immutable,
+        summary: "Write a checksum into the snapshot",
+        kind: Kind::Bool {
+            get: |c| c.rdbchecksum,
+            set: |c, on| {
+                c.rdbchecksum = on;
+                Ok(())
+            },
+        },
+    },
+    Directive {
+        name: "stop-writes-on-bgsave-error",
+        aliases: &[],
+        group: Group::Persistence,
+        default: "yes",
+        mutability: Mutability::Mutable,
+        summary: "Refuse writes when the last snapshot could not be saved and there are save points",
+        kind: Kind::Bool {
+            get: |c| c.stop_writes_on_bgsave_error,
+            set: |c, on| {
+                c.stop_writes_on_bgsave_error = on;
+                Ok(())
+            },
+        },
+    },
+    Directive {
+        name: "snapshot-buffer-percent",
+        aliases: &[],
+        group: Group::Persistence,
+        default: "3",
+        mutability: Mutability::Mutable,
+        summary: "Memory for what changes while a snapshot is saved, of that in use; beyond it those who write wait",
+        kind: Kind::Integer {
+            min: 1,
+            max: 100,
+            get: |c| c.snapshot_buffer_percent.into(),
+            set: |c, v| c.snapshot_buffer_percent = narrow(v),
         },
     },
     Directive {
@@ -622,7 +889,7 @@ static ROWS: &[Directive] = &[
         group: Group::Persistence,
         default: "no",
         mutability: Mutability::Mutable,
-        summary: "Append-only file; only no is accepted",
+        summary: "Append-only file; only no is accepted yet",
         kind: Kind::Bool {
             get: |_| false,
             set: |_, on| if on { Err(no_persistence("appendonly no")) } else { Ok(()) },
@@ -751,7 +1018,46 @@ pub(super) fn narrow<T: TryFrom<i64>>(number: i64) -> T {
 }
 
 fn no_persistence(accepted: &str) -> ValueError {
-    ValueError::Refused(format!("there is no persistence yet: only '{accepted}' is accepted").into())
+    ValueError::Refused(format!("there is no append-only file yet: only '{accepted}' is accepted").into())
+}
+
+fn save_points_text(config: &Config) -> Vec<u8> {
+    let text = |point: &SavePoint| format!("{} {}", point.seconds, point.changes);
+    config.save_points.points().iter().map(text).collect::<Vec<_>>().join(" ").into_bytes()
+}
+
+fn set_save_points(config: &mut Config, words: &[&[u8]]) -> Result<(), ValueError> {
+    let refused = || ValueError::Refused("Invalid save parameters".into());
+    let number = |word: &[u8], min: u64| {
+        let number = value::integer(word).ok().and_then(|number| u64::try_from(number).ok());
+        number.filter(|number| *number >= min).ok_or_else(refused)
+    };
+    let (pairs, rest) = words.as_chunks::<2>();
+    let point =
+        |[seconds, changes]: &[&[u8]; 2]| Ok(SavePoint { seconds: number(seconds, 1)?, changes: number(changes, 0)? });
+    let points = pairs.iter().map(point).collect::<Result<Vec<_>, _>>()?;
+    // A word by itself is none, but for the empty one.
+    if !matches!(rest, [] | [b""]) || (!rest.is_empty() && !points.is_empty()) {
+        return Err(refused());
+    }
+    config.save_points.add(points);
+    Ok(())
+}
+
+fn set_dbfilename(config: &mut Config, word: &[u8]) -> Result<(), ValueError> {
+    let refused = |why: &'static str| ValueError::Refused(why.into());
+    if word.contains(&b'/') {
+        return Err(refused("dbfilename can't be a path, just a filename"));
+    }
+    let name = std::str::from_utf8(word).ok().filter(|name| !name.is_empty() && !name.contains('\0'));
+    config.dbfilename = name.ok_or_else(|| refused("dbfilename must be a name"))?.to_owned();
+    Ok(())
+}
+
+fn set_locale_collate(config: &mut Config, word: &[u8]) -> Result<(), ValueError> {
+    let collation = std::str::from_utf8(word).ok().and_then(Collation::named);
+    config.locale_collate = collation.ok_or(ValueError::Refused("Invalid locale name".into()))?;
+    Ok(())
 }
 
 fn set_cpu_list(config: &mut Config, word: &[u8]) -> Result<(), ValueError> {

@@ -121,6 +121,12 @@ const DEFAULTS: &[(&str, &str, Mutability)] = &[
     ("spin-us", "0", Mutability::Mutable),
     ("notify-keyspace-events", "", Mutability::Mutable),
     ("tracking-table-max-keys", "1000000", Mutability::Mutable),
+    ("maxmemory", "0", Mutability::Mutable),
+    ("maxmemory-policy", "noeviction", Mutability::Mutable),
+    ("maxmemory-samples", "5", Mutability::Mutable),
+    ("maxmemory-eviction-tenacity", "10", Mutability::Mutable),
+    ("lfu-log-factor", "10", Mutability::Mutable),
+    ("lfu-decay-time", "1", Mutability::Mutable),
     ("hash-max-listpack-entries", "128", Mutability::Mutable),
     ("hash-max-listpack-value", "64", Mutability::Mutable),
     ("list-max-listpack-size", "-2", Mutability::Mutable),
@@ -129,8 +135,14 @@ const DEFAULTS: &[(&str, &str, Mutability)] = &[
     ("set-max-listpack-value", "64", Mutability::Mutable),
     ("zset-max-listpack-entries", "128", Mutability::Mutable),
     ("zset-max-listpack-value", "64", Mutability::Mutable),
+    ("locale-collate", "", Mutability::Mutable),
     ("list-compress-depth", "0", Mutability::Mutable),
-    ("save", "", Mutability::Mutable),
+    ("save", "3600 1 300 100 60 10000", Mutability::Mutable),
+    ("dbfilename", "dump.rdb", Mutability::Protected),
+    ("rdbcompression", "yes", Mutability::Mutable),
+    ("rdbchecksum", "yes", Mutability::Immutable),
+    ("stop-writes-on-bgsave-error", "yes", Mutability::Mutable),
+    ("snapshot-buffer-percent", "3", Mutability::Mutable),
     ("appendonly", "no", Mutability::Mutable),
 ];
 
@@ -375,6 +387,14 @@ const ACCEPTED: &[(&str, &str)] = &[
     ("spin-us 1000", "1000"),
     ("save \"\"", ""),
     ("save", ""),
+    ("save 1 0", "1 0"),
+    ("save 10 20 30 40", "10 20 30 40"),
+    ("save \"10 20 30 40\"", "10 20 30 40"),
+    ("dbfilename other.rdb", "other.rdb"),
+    ("rdbcompression no", "no"),
+    ("rdbchecksum NO", "no"),
+    ("stop-writes-on-bgsave-error no", "no"),
+    ("snapshot-buffer-percent 100", "100"),
     ("appendonly NO", "no"),
 ];
 
@@ -468,14 +488,23 @@ const REFUSED_LINES: &[(&str, &str)] = &[
     ("io-threads 129", "argument must be between 1 and 128 inclusive"),
     ("spin-us -1", "argument must be between 0 and 1000 inclusive"),
     ("spin-us 1001", "argument must be between 0 and 1000 inclusive"),
-    ("save 3600 1", "there is no persistence yet: only 'save \"\"' is accepted"),
-    ("save \"3600 1 300 100\"", "there is no persistence yet: only 'save \"\"' is accepted"),
+    ("save 3600", "Invalid save parameters"),
+    ("save 0 1", "Invalid save parameters"),
+    ("save 1 -1", "Invalid save parameters"),
+    ("save \"1 2 x 4\"", "Invalid save parameters"),
+    ("save 1 2 \"\"", "Invalid save parameters"),
+    ("dbfilename a/b", "dbfilename can't be a path, just a filename"),
+    ("dbfilename \"\"", "dbfilename must be a name"),
+    ("snapshot-buffer-percent 0", "argument must be between 1 and 100 inclusive"),
     ("appendonly maybe", "argument must be 'yes' or 'no'"),
-    ("appendonly yes", "there is no persistence yet: only 'appendonly no' is accepted"),
+    ("appendonly yes", "there is no append-only file yet: only 'appendonly no' is accepted"),
     ("requirepass \"abc", "Unbalanced quotes in configuration line"),
     ("include other.conf", "Fatal error, can't open config file 'other.conf': No such file or directory (os error 2)"),
     ("foo bar", "Bad directive or wrong number of arguments: there is no 'foo'"),
-    ("maxmemory 1gb", "Bad directive or wrong number of arguments: there is no 'maxmemory'"),
+    ("maxmemory 1xb", "argument must be a memory value"),
+    ("maxmemory 101%", "argument must be between 0 and 100 inclusive"),
+    ("maxmemory -5%", "argument must be between 0 and 100 inclusive"),
+    ("maxmemory %", "argument must be a memory value"),
     ("prot 7", "Bad directive or wrong number of arguments: there is no 'prot', did you mean 'port'?"),
     (
         "tcp_backlog 7",
@@ -577,6 +606,23 @@ fn file_syntax() {
     load(&mut config, "").unwrap();
 }
 
+/// Lines add to each other, the first takes the place of the default; what a client sets takes the place of all.
+#[test]
+fn save_points() {
+    let mut config = Config::default();
+    load(&mut config, "save 3600 1\nsave 60 10000\n").unwrap();
+    assert_eq!(value_of(&config, "save"), "3600 1 60 10000");
+    config.set(b"save", b"5 6").unwrap();
+    assert_eq!(value_of(&config, "save"), "5 6");
+    load(&mut config, "save 7 8").unwrap();
+    assert_eq!(value_of(&config, "save"), "7 8");
+    load(&mut config, "save ''\nsave 9 1").unwrap();
+    assert_eq!(value_of(&config, "save"), "9 1");
+    let due = |changes, seconds| config.save_points.are_due(changes, seconds);
+    let point = SavePoint { seconds: 9, changes: 1 };
+    assert_eq!((due(0, 99), due(1, 9), due(1, 10), due(7, 99)), (None, None, Some(point), Some(point)));
+}
+
 #[test]
 fn file_errors_name_file_and_line() {
     let scratch = Scratch::new("file-errors");
@@ -645,6 +691,9 @@ fn command_lines_that_are_accepted() {
         (&["--save", "--port", "7"], &[("save", ""), ("port", "7")]),
         (&["--port", "7", "--save"], &[("save", ""), ("port", "7")]),
         (&["--save \"\"", "--port", "7"], &[("save", ""), ("port", "7")]),
+        (&["--save", "3600", "1"], &[("save", "3600 1")]),
+        (&["--save", "3600 1", "--save", "60", "7"], &[("save", "3600 1 60 7")]),
+        (&["--save", "3600 1", "--save", ""], &[("save", "")]),
         (&["--bind", "127.0.0.1", "-::1", "--port", "7"], &[("bind", "127.0.0.1 -::1"), ("port", "7")]),
         (&["--bind", "-::1", "127.0.0.1"], &[("bind", "-::1 127.0.0.1")]),
         (&["--bind", "127.0.0.1 -::1"], &[("bind", "127.0.0.1 -::1")]),
@@ -714,12 +763,7 @@ fn command_line_errors_name_the_argument() {
             "--foo \"--bar\" \"baz\"",
             "Bad directive or wrong number of arguments: there is no 'foo'",
         ),
-        (
-            &["--save", "3600", "1"],
-            1,
-            "--save \"3600\" \"1\"",
-            "there is no persistence yet: only 'save \"\"' is accepted",
-        ),
+        (&["--save", "3600"], 1, "--save \"3600\"", "Invalid save parameters"),
         (
             &["--include", "x.conf"],
             1,

@@ -11,6 +11,15 @@
 //!
 //! The clock is none of what a snapshot shows, so it is moved in place also where one sees the item.
 //!
+//! Under an LFU policy ([`Uses::Counted`]) the word counts instead, as Redis's does: minutes of the time of the last use, and a counter that grows
+//! the more seldom the larger it is, and loses one for every `lfu-decay-time` minutes without a use.
+//!
+//! ```text
+//!  19        8 7       0
+//! | minutes 12 | count 8 |
+//! ```
+//! Changing between the two leaves the words as they are; what they say is wrong until they are next written, as in Redis.
+//!
 //! Commands that read or write a value move the clock; those that only ask whether or how long a key is there (EXISTS, TYPE, TTL, OBJECT,
 //! SCAN) do not, as in Redis.
 #![allow(unsafe_code)]
@@ -18,6 +27,7 @@
 use super::item::{self, Header, Item, Key};
 use super::view::{Db, Found};
 use super::{ItemHash, Shard, item_at};
+use crate::base::eviction::{Policy, Rank, Settings};
 use dolmen_slab::Handle;
 use static_assertions::const_assert;
 
@@ -43,15 +53,21 @@ pub const fn tick(unix_ms: u64) -> u32 {
 }
 
 /// Ticks from `clock` to `now`.
-const fn idle_ticks(clock: u32, now: u32) -> u32 {
+pub(super) const fn idle_ticks(clock: u32, now: u32) -> u32 {
     let ticks = now.wrapping_sub(clock) & CLOCK_MAX;
     if ticks < FUTURE_TICKS { ticks } else { 0 }
+}
+
+/// For how many seconds an item whose clock shows that was not used.
+#[must_use]
+pub fn idle_seconds_at(clock: u32, now_ms: u64) -> u64 {
+    (u64::from(idle_ticks(clock, tick(now_ms))) << TICK_MS_LOG2) / 1000
 }
 
 /// For how many seconds an item was not used.
 #[must_use]
 pub fn idle_seconds(item: &Item<'_>, now_ms: u64) -> u64 {
-    (u64::from(idle_ticks(item.clock(), tick(now_ms))) << TICK_MS_LOG2) / 1000
+    idle_seconds_at(item.clock(), now_ms)
 }
 
 /// What the clock shows of an item that has not been used for so many seconds.
@@ -59,6 +75,70 @@ fn clock_of_idle(seconds: u64, now: u32) -> u32 {
     // Upwards, so that it is told as at least so long.
     let ticks = seconds.saturating_mul(1000).div_ceil(1 << TICK_MS_LOG2);
     now.wrapping_sub(u32::try_from(ticks).map_or(OLD_TICKS, |ticks| ticks.min(OLD_TICKS))) & CLOCK_MAX
+}
+
+/// What access words say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Uses {
+    /// When an item was last used.
+    Clocked = 0,
+    /// How often it was used.
+    Counted = 1,
+}
+
+impl Uses {
+    /// What a use at a time leaves in a word: that is compared with, and what a new item begins with.
+    #[inline(always)]
+    pub(super) fn words(self, now_ms: u64) -> (u32, u32) {
+        match self {
+            Uses::Clocked => (tick(now_ms), tick(now_ms)),
+            Uses::Counted => (NEVER, minute(now_ms) << COUNT_BITS | COUNT_NEW),
+        }
+    }
+
+    /// What they say under a policy.
+    #[inline(always)]
+    pub(super) fn under(policy: Policy) -> Uses {
+        match policy {
+            Policy::AllKeys(Rank::Lfu) | Policy::Volatile(Rank::Lfu) => Uses::Counted,
+            _ => Uses::Clocked,
+        }
+    }
+
+    pub(super) fn of(number: u8) -> Uses {
+        if number == Uses::Counted as u8 { Uses::Counted } else { Uses::Clocked }
+    }
+}
+
+/// No item has this word: each use changes it.
+pub(super) const NEVER: u32 = u32::MAX;
+const COUNT_BITS: u32 = 8;
+const COUNT_MAX: u32 = (1 << COUNT_BITS) - 1;
+const MINUTE_MAX: u32 = CLOCK_MAX >> COUNT_BITS;
+/// New items begin here, so that they are not the first to go.
+const COUNT_NEW: u32 = 5;
+
+#[expect(clippy::cast_possible_truncation, reason = "the lower bits of the minutes")]
+const fn minute(unix_ms: u64) -> u32 {
+    (unix_ms / 60_000) as u32 & MINUTE_MAX
+}
+
+/// The counter of a word as it has become with time: how often an item was used, on a logarithmic scale up to 255.
+#[must_use]
+pub const fn count_of(word: u32, now_ms: u64, decay_minutes: u32) -> u64 {
+    let minutes = minute(now_ms).wrapping_sub(word >> COUNT_BITS) & MINUTE_MAX;
+    let lost = match minutes.checked_div(decay_minutes) {
+        Some(lost) => lost,
+        None => 0,
+    };
+    (word & COUNT_MAX).saturating_sub(lost) as u64
+}
+
+/// A word of so many uses, at a time.
+fn counted(count: u64, now_ms: u64) -> u32 {
+    let count = u32::try_from(count).unwrap_or(COUNT_MAX).min(COUNT_MAX);
+    minute(now_ms) << COUNT_BITS | count
 }
 
 /// Where a walk over all items of a shard is.
@@ -81,8 +161,40 @@ impl Db<'_> {
     #[inline(never)]
     fn touch_late(&mut self, h: Handle) {
         if !self.untouching {
-            self.set_clock(h, self.tick);
+            let word = self.used_word(self.item(h).clock());
+            self.set_clock(h, word);
         }
+    }
+
+    /// What a use now makes of a word.
+    #[inline(always)]
+    pub(super) fn used_word(&mut self, word: u32) -> u32 {
+        if self.tick == NEVER { self.counted_word(word) } else { self.tick }
+    }
+
+    /// One more use: with a chance of 1 in `lfu-log-factor` times what the counter has above that of a new item.
+    #[cold]
+    #[inline(never)]
+    fn counted_word(&mut self, word: u32) -> u32 {
+        let Settings { lfu_log_factor, lfu_decay_minutes, .. } = self.shard.eviction.settings;
+        let count = count_of(word, self.now_ms, lfu_decay_minutes);
+        let one_in = count.saturating_sub(u64::from(COUNT_NEW)) * u64::from(lfu_log_factor) + 1;
+        let more = count < u64::from(COUNT_MAX) && self.shard.eviction.rng.below(one_in) == 0;
+        counted(count + u64::from(more), self.now_ms)
+    }
+
+    /// Lets a key look as if it had been used so often (RESTORE FREQ).
+    pub fn set_count_of_uses(&mut self, key: Key<'_>, count: u64) {
+        if let Some(found) = self.find(key) {
+            let word = counted(count, self.now_ms);
+            self.set_clock(found.handle, word);
+        }
+    }
+
+    /// What access words say.
+    #[must_use]
+    pub fn uses(&self) -> Uses {
+        if self.tick == NEVER { Uses::Counted } else { Uses::Clocked }
     }
 
     /// Whether what is done from now on is no use of keys (CLIENT NO-TOUCH).
@@ -101,7 +213,8 @@ impl Db<'_> {
     pub fn touch_key(&mut self, key: Key<'_>) -> bool {
         match self.find_read(key) {
             Some(found) => {
-                self.set_clock(found.handle, self.tick);
+                let word = self.used_word(self.item(found.handle).clock());
+                self.set_clock(found.handle, word);
                 true
             }
             None => false,
@@ -120,7 +233,7 @@ impl Db<'_> {
     /// Lets a key look as if it had not been used for so long.
     pub fn set_idle_seconds(&mut self, key: Key<'_>, seconds: u64) {
         if let Some(found) = self.find(key) {
-            self.set_clock(found.handle, clock_of_idle(seconds, self.tick));
+            self.set_clock(found.handle, clock_of_idle(seconds, tick(self.now_ms)));
         }
     }
 }
@@ -128,6 +241,9 @@ impl Db<'_> {
 impl Shard {
     /// Looks at some items in turn, and keeps the clocks of those that were not used for very long from coming round.
     pub(super) fn age_some(&mut self, now_ms: u64) {
+        if Uses::under(self.eviction.settings.policy) == Uses::Counted {
+            return;
+        }
         let now = tick(now_ms);
         let mut walk = self.aging;
         let mut old: Vec<Handle> = Vec::new();

@@ -3,6 +3,7 @@
 
 use super::DbError;
 use super::item::{self, Key, NewValue, Value};
+use super::marks::Marking;
 use super::view::{Db, Deadline, Found};
 use crate::base::int;
 use dolmen_slab::{BlobId, BlobRef, SEGMENT_BYTES};
@@ -157,9 +158,10 @@ impl Db<'_> {
                         // What a reader sees is copied for a write, so nothing is written for nothing.
                         if changed {
                             if self.is_viewed() {
-                                self.own(key.hash, found)?;
+                                found.handle = self.own(key.hash, found)?;
                             }
                             self.shard.slab.blob_write_at(id, offset, &after[..len])?;
+                            self.renew_marks(found);
                         }
                         return Ok(Edited { grew, changed });
                     }
@@ -170,7 +172,9 @@ impl Db<'_> {
                     if let Some(part) = self.raw_string_mut(found).and_then(|bytes| bytes.get_mut(offset..end)) {
                         before[..len].copy_from_slice(part);
                         edit(part);
-                        return Ok(Edited { grew, changed: *part != before[..len] });
+                        let changed = *part != before[..len];
+                        self.renew_marks(found);
+                        return Ok(Edited { grew, changed });
                     }
                 }
             }
@@ -193,10 +197,12 @@ impl Db<'_> {
                 Value::Blob(id) => {
                     let grows = self.shard.slab.blob_len(id) < len;
                     if grows {
+                        let mut found = found;
                         if self.is_viewed() {
-                            self.own(key.hash, found)?;
+                            found.handle = self.own(key.hash, found)?;
                         }
                         self.shard.slab.blob_extend_zeros(id, len)?;
+                        self.renew_marks(found);
                     }
                     return Ok(grows);
                 }
@@ -221,7 +227,7 @@ impl Db<'_> {
             NewValue::Blob(id)
         };
         let deadline = if found.is_some() { Deadline::Keep } else { Deadline::None };
-        self.set_slow(key, found, value, deadline)?;
+        self.set_slow(key, found, value, deadline, Marking::Keep)?;
         Ok(grows)
     }
 }

@@ -3,6 +3,7 @@
 
 use super::containers::{ContainerId, Stored};
 use super::item::{Content, Item, Key, NewValue};
+use super::marks::Marking;
 use super::view::{Db, Deadline, Found};
 use super::{DbError, Shard, item_at};
 use crate::base::entry::Entries;
@@ -232,9 +233,9 @@ impl Db<'_> {
             match found {
                 None => {
                     let deadline_ms = if let Deadline::At(at) = deadline { Some(at) } else { None };
-                    db.insert_new(key, value, deadline_ms)?;
+                    db.insert_new(key, value, deadline_ms, None)?;
                 }
-                Some(found) => db.replace_value(key, found, value, deadline)?,
+                Some(found) => db.replace_value(key, found, value, deadline, Marking::None)?,
             }
             db.arm_fields_at(key.hash, due_ms);
             Ok(())

@@ -1,10 +1,10 @@
-//! An item: one chunk of the slab that holds a key, its value and, if it has one, its deadline.
+//! An item: one chunk of the slab that holds a key, its value and, if it has them, its deadline and its marks.
 //!
 //! ```text
-//!  bit 0    8       12        32        48          64            (128)
-//! | type/  | flags | access  | key     | value     | deadline    | key bytes ... | value bytes ... |
-//! | enc.   |       | clock   | length  | length    | (if flag)   |               |                 |
-//!  4+4 bit   4       20        16        16          48 + 16 bit
+//!  bit 0    6       12        32        48          64            (128)          (256)
+//! | type/  | flags | access  | key     | value     | deadline    | marks        | key bytes ... | value bytes ... |
+//! | enc.   |       | clock   | length  | length    | (if flag)   | (if flag)    |               |                 |
+//!  4+2 bit   6       20        16        16          48 + 16 bit   2 x 64 bit
 //! ```
 //! The header is one little-endian word with one `pack` and one `unpack`. A key of 16 bytes and a value of 8 fill 32 bytes exactly.
 //! A key longer than [`KEY_INLINE_MAX`] lies in a blob; its place holds the blob's number and the key's hash, so that growth need
@@ -26,12 +26,13 @@ use std::ptr::NonNull;
 pub const KEY_INLINE_MAX: usize = 8 * 1024;
 const HEADER_BYTES: usize = 8;
 const EXPIRY_BYTES: usize = 8;
+const MARKS_BYTES: usize = 16;
 /// Blob number (4), zero (4), hash (8).
 const KEY_BLOB_BYTES: usize = 16;
 const VALUE_BLOB_BYTES: usize = 8;
 const CONTAINER_BYTES: usize = 4;
 const INT_BYTES: usize = 8;
-const_assert!(HEADER_BYTES + EXPIRY_BYTES + KEY_INLINE_MAX + VALUE_BLOB_BYTES <= CHUNK_BYTES_MAX);
+const_assert!(HEADER_BYTES + EXPIRY_BYTES + MARKS_BYTES + KEY_INLINE_MAX + VALUE_BLOB_BYTES <= CHUNK_BYTES_MAX);
 const_assert!(CHUNK_BYTES_MAX <= u16::MAX as usize);
 
 pub use crate::types::Type;
@@ -52,15 +53,22 @@ pub enum Encoding {
 
 /// Bits of [`Header::flags`].
 pub mod flag {
+    /// A client of memcached has read it since it was written.
+    pub const HIT: u8 = 1;
     /// The deadline word is there.
-    pub const EXPIRY: u8 = 1;
+    pub const EXPIRY: u8 = 4;
+    /// The marks are there. (This bit is beside that of the deadline, so that both together count the words in front of the key.)
+    pub const MARKS: u8 = 8;
     /// The key lies in a blob.
-    pub const KEY_BLOB: u8 = 2;
+    pub const KEY_BLOB: u8 = 16;
     /// The string was changed in part since it was written (APPEND and its kin): OBJECT ENCODING calls it raw.
-    pub const MODIFIED: u8 = 4;
+    pub const MODIFIED: u8 = 32;
 }
 /// Bits that the header has for flags.
-const FLAG_BITS: u8 = 15;
+const FLAG_BITS: u8 = 63;
+/// Where the bits of the words in front of the key are in the packed header; their number is that of the words.
+const WORDS_SHIFT: u32 = Header::FLAGS_SHIFT + flag::EXPIRY.trailing_zeros();
+const_assert!(flag::MARKS == 2 * flag::EXPIRY && MARKS_BYTES == 2 * EXPIRY_BYTES);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
@@ -85,7 +93,7 @@ const ZSET: u64 = Type::Zset as u64;
 
 impl Header {
     const ENCODING_SHIFT: u32 = 4;
-    const FLAGS_SHIFT: u32 = 8;
+    const FLAGS_SHIFT: u32 = 6;
     const CLOCK_SHIFT: u32 = 12;
     const KEY_LEN_SHIFT: u32 = 32;
     const VALUE_LEN_SHIFT: u32 = 48;
@@ -113,7 +121,7 @@ impl Header {
                 ZSET => Type::Zset,
                 _ => Type::String,
             },
-            encoding: match (word >> Header::ENCODING_SHIFT) & 15 {
+            encoding: match (word >> Header::ENCODING_SHIFT) & 3 {
                 RAW => Encoding::Raw,
                 INT => Encoding::Int,
                 BLOB => Encoding::Blob,
@@ -130,12 +138,13 @@ impl Header {
     #[inline(always)]
     #[must_use]
     pub fn item_bytes(self) -> usize {
-        HEADER_BYTES + self.expiry_bytes() + usize::from(self.key_len) + usize::from(self.value_len)
+        HEADER_BYTES + self.words_bytes() + usize::from(self.key_len) + usize::from(self.value_len)
     }
 
+    /// Bytes of deadline and marks.
     #[inline(always)]
-    fn expiry_bytes(self) -> usize {
-        usize::from(self.flags & flag::EXPIRY) * EXPIRY_BYTES
+    fn words_bytes(self) -> usize {
+        usize::from((self.flags / flag::EXPIRY) % 4) * EXPIRY_BYTES
     }
 }
 
@@ -160,6 +169,85 @@ impl Expiry {
     #[must_use]
     pub const fn unpack(word: u64) -> Expiry {
         Expiry { deadline_ms: word & DEADLINE_MAX_MS, armed: (word >> 48) as u16 }
+    }
+}
+
+/// What a client of memcached has kept beside a value, and may compare it by.
+///
+/// ```text
+///  bit 0           32      64
+/// | client flags  | state | cas |
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Marks {
+    /// The client's, of no meaning here.
+    pub flags: u32,
+    /// Bits of [`state`].
+    pub state: u32,
+    /// Another number for each value that the key has; never 0.
+    pub cas: u64,
+}
+
+/// Bits of [`Marks::state`]: how far clients that share the making of a value have come.
+pub mod state {
+    /// The value is out of date, and somebody should make a new one.
+    pub const STALE: u32 = 1;
+    /// Somebody was told to.
+    pub const WON: u32 = 2;
+}
+
+impl Marks {
+    #[inline]
+    fn pack(self) -> [u64; 2] {
+        [u64::from(self.flags) | u64::from(self.state) << 32, self.cas]
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "each half of the word is 32 bits")]
+    fn unpack(words: [u64; 2]) -> Marks {
+        Marks { flags: words[0] as u32, state: (words[0] >> 32) as u32, cas: words[1] }
+    }
+}
+
+/// The words that an item may have in front of its key.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct Words {
+    pub expiry: Option<Expiry>,
+    pub marks: Option<Marks>,
+}
+
+impl Words {
+    /// Their bits of [`Header::flags`].
+    #[inline(always)]
+    #[must_use]
+    pub fn flags(&self) -> u8 {
+        let expiry = if self.expiry.is_some() { flag::EXPIRY } else { 0 };
+        expiry | if self.marks.is_some() { flag::MARKS } else { 0 }
+    }
+
+    #[inline(always)]
+    fn bytes(&self) -> usize {
+        usize::from(self.flags() / flag::EXPIRY) * EXPIRY_BYTES
+    }
+
+    /// Writes them, and returns where they end.
+    ///
+    /// # Safety
+    /// `to` is aligned to 8 bytes and valid for `bytes()` bytes.
+    #[inline(always)]
+    unsafe fn write(&self, mut to: *mut u8) -> *mut u8 {
+        // SAFETY: the caller's room.
+        unsafe {
+            if let Some(expiry) = self.expiry {
+                to.cast::<u64>().write(expiry.pack().to_le());
+                to = to.add(EXPIRY_BYTES);
+            }
+            if let Some(marks) = self.marks {
+                to.cast::<[u64; 2]>().write(marks.pack().map(u64::to_le));
+                to = to.add(MARKS_BYTES);
+            }
+        }
+        to
     }
 }
 
@@ -242,7 +330,7 @@ impl<'a> Item<'a> {
     /// Where the key's place begins.
     #[inline(always)]
     fn key_offset(&self) -> usize {
-        HEADER_BYTES + usize::from(self.has_expiry()) * EXPIRY_BYTES
+        HEADER_BYTES + (self.word >> WORDS_SHIFT) as usize % 4 * EXPIRY_BYTES
     }
 
     #[inline(always)]
@@ -266,6 +354,28 @@ impl<'a> Item<'a> {
     #[must_use]
     pub fn expiry(&self) -> Option<Expiry> {
         self.has_expiry().then(|| Expiry::unpack(word_at(self.place(HEADER_BYTES, EXPIRY_BYTES))))
+    }
+
+    #[inline(always)]
+    fn has_marks(&self) -> bool {
+        self.word & (flag::MARKS as u64) << Header::FLAGS_SHIFT != 0
+    }
+
+    /// What a client of memcached has kept beside the value.
+    #[inline(always)]
+    #[must_use]
+    pub fn marks(&self) -> Option<Marks> {
+        self.has_marks().then(|| {
+            let place = self.place(self.key_offset() - MARKS_BYTES, MARKS_BYTES);
+            Marks::unpack([word_at(place), word_at(&place[8..])])
+        })
+    }
+
+    /// Deadline and marks.
+    #[inline]
+    #[must_use]
+    pub fn words(&self) -> Words {
+        Words { expiry: self.expiry(), marks: self.marks() }
     }
 
     /// The deadline, or `u64::MAX`.
@@ -393,7 +503,7 @@ impl<'a> Item<'a> {
     pub fn value(&self) -> Value<'a> {
         debug_assert!(self.kind() == Type::String);
         let place = self.value_place();
-        match (self.word >> Header::ENCODING_SHIFT) & 15 {
+        match (self.word >> Header::ENCODING_SHIFT) & 3 {
             RAW => Value::Raw(place),
             INT => Value::Int(word_at(place).cast_signed()),
             _ => Value::Blob(blob_at(place)),
@@ -520,34 +630,31 @@ impl NewKey<'_> {
     }
 }
 
-/// Bytes of an item with this key, value and deadline word.
+/// Bytes of an item with this key, value and words.
 #[inline]
 #[must_use]
-pub fn item_bytes(key: &NewKey<'_>, value: &NewValue<'_>, expiry: bool) -> usize {
-    HEADER_BYTES + usize::from(expiry) * EXPIRY_BYTES + key.place_bytes() + value.place_bytes()
+pub fn item_bytes(key: &NewKey<'_>, value: &NewValue<'_>, words: &Words) -> usize {
+    HEADER_BYTES + words.bytes() + key.place_bytes() + value.place_bytes()
 }
 
-/// Longest value that lies in the item of a key of `key_len` bytes; a longer one is a blob. The deadline word may come later.
+/// Longest value that lies in the item of a key of `key_len` bytes; a longer one is a blob. Deadline and marks may come later.
 #[inline]
 #[must_use]
 pub fn value_inline_max(key_len: usize) -> usize {
-    CHUNK_BYTES_MAX - HEADER_BYTES - EXPIRY_BYTES - if key_len > KEY_INLINE_MAX { KEY_BLOB_BYTES } else { key_len }
+    CHUNK_BYTES_MAX
+        - HEADER_BYTES
+        - EXPIRY_BYTES
+        - MARKS_BYTES
+        - if key_len > KEY_INLINE_MAX { KEY_BLOB_BYTES } else { key_len }
 }
 
 /// Writes an item.
 ///
 /// # Safety
-/// `h` is a chunk of `slab` of at least `item_bytes(key, value, expiry.is_some())` bytes that nobody reads, and neither `key` nor
+/// `h` is a chunk of `slab` of at least `item_bytes(key, value, words)` bytes that nobody reads, and neither `key` nor
 /// `value` lie in it.
 #[inline]
-pub unsafe fn write(
-    slab: &mut Slab,
-    h: Handle,
-    clock: u32,
-    key: NewKey<'_>,
-    value: NewValue<'_>,
-    expiry: Option<Expiry>,
-) {
+pub unsafe fn write(slab: &mut Slab, h: Handle, clock: u32, key: NewKey<'_>, value: NewValue<'_>, words: Words) {
     let (key_len, value_len) = (key.place_bytes(), value.place_bytes());
     debug_assert!(key_len <= KEY_INLINE_MAX && value_len <= CHUNK_BYTES_MAX);
     let key_flag = if matches!(key, NewKey::Blob(..)) { flag::KEY_BLOB } else { 0 };
@@ -555,20 +662,16 @@ pub unsafe fn write(
     let header = Header {
         kind: value.kind(),
         encoding: value.encoding(),
-        flags: key_flag | if expiry.is_some() { flag::EXPIRY } else { 0 },
+        flags: key_flag | words.flags(),
         clock,
         key_len: key_len as u16,
         value_len: value_len as u16,
     };
-    // SAFETY: the chunk is long enough for header, deadline, key and value (caller), in this order.
+    // SAFETY: the chunk is long enough for header, words, key and value (caller), in this order.
     unsafe {
-        let mut at = slab.ptr(h).as_ptr();
+        let at = slab.ptr(h).as_ptr();
         at.cast::<u64>().write(header.pack().to_le());
-        at = at.add(HEADER_BYTES);
-        if let Some(expiry) = expiry {
-            at.cast::<u64>().write(expiry.pack().to_le());
-            at = at.add(EXPIRY_BYTES);
-        }
+        let at = words.write(at.add(HEADER_BYTES));
         match key {
             NewKey::Inline(b) => copy_short(b, at),
             NewKey::Blob(id, hash) => {
@@ -580,7 +683,7 @@ pub unsafe fn write(
     }
 }
 
-/// Overwrites the value of an item in place; key and deadline word stay. The header is the item's, with the flags and the access clock
+/// Overwrites the value of an item in place; key and words stay. The header is the item's, with the flags and the access clock
 /// that it is to have.
 ///
 /// # Safety
@@ -598,7 +701,7 @@ pub unsafe fn overwrite_value(slab: &mut Slab, h: Handle, mut header: Header, va
     unsafe {
         let base = slab.ptr(h).as_ptr();
         base.cast::<u64>().write(header.pack().to_le());
-        value.write(base.add(HEADER_BYTES + header.expiry_bytes() + usize::from(header.key_len)));
+        value.write(base.add(HEADER_BYTES + header.words_bytes() + usize::from(header.key_len)));
     }
 }
 
@@ -609,13 +712,13 @@ pub unsafe fn overwrite_value(slab: &mut Slab, h: Handle, mut header: Header, va
 pub unsafe fn raw_value_mut(slab: &mut Slab, h: Handle) -> &mut [u8] {
     // SAFETY: a live item (caller).
     let header = unsafe { Item::at(slab, h) }.header();
-    let offset = HEADER_BYTES + header.expiry_bytes() + usize::from(header.key_len);
+    let offset = HEADER_BYTES + header.words_bytes() + usize::from(header.key_len);
     // SAFETY: the value's place, inside the chunk; it is borrowed as long as the slab is, exclusively.
     unsafe { std::slice::from_raw_parts_mut(slab.ptr(h).as_ptr().add(offset), usize::from(header.value_len)) }
 }
 
 /// Overwrites the value of a string with one of the same length, if it is raw, as it was written, used at `clock` already, and the item has
-/// no deadline. False: it is not so, nothing was done.
+/// neither deadline nor marks. False: it is not so, nothing was done.
 ///
 /// # Safety
 /// `h` is a live item of `slab` that no view sees (`Db::own`); `bytes` does not lie in its chunk.
@@ -638,7 +741,7 @@ pub unsafe fn overwrite_alike(slab: &mut Slab, h: Handle, clock: u32, bytes: &[u
     true
 }
 
-/// Bytes of the item if its value became `value`.
+/// Bytes of the item if its value became `value`; the words stay.
 #[inline(always)]
 #[must_use]
 pub fn bytes_with_value(header: Header, value: &NewValue<'_>) -> usize {
@@ -655,25 +758,40 @@ pub unsafe fn overwrite_expiry(slab: &mut Slab, h: Handle, expiry: Expiry) {
     unsafe { slab.ptr(h).as_ptr().add(HEADER_BYTES).cast::<u64>().write(expiry.pack().to_le()) }
 }
 
-/// Copies an item with its deadline word added, changed or taken out.
+/// Overwrites the marks in place.
+///
+/// # Safety
+/// `h` is a live item of `slab` with the flag [`flag::MARKS`]; if a view sees it (see `Db::own`), the client's flags stay the same.
+#[inline]
+pub unsafe fn overwrite_marks(slab: &mut Slab, h: Handle, marks: Marks) {
+    // SAFETY: a live item (caller), whose marks lie in front of its key.
+    unsafe {
+        let at = Item::at(slab, h).key_offset() - MARKS_BYTES;
+        slab.ptr(h).as_ptr().add(at).cast::<[u64; 2]>().write(marks.pack().map(u64::to_le));
+    }
+}
+
+/// Bytes of the item if it had these words.
+#[must_use]
+pub fn bytes_with_words(header: Header, words: &Words) -> usize {
+    header.item_bytes() - header.words_bytes() + words.bytes()
+}
+
+/// Copies an item with other words in front of its key.
 ///
 /// # Safety
 /// `from` is a live item of `slab`; `to` is another chunk with room for the copy, that nobody reads.
-pub unsafe fn copy_with_expiry(slab: &mut Slab, from: Handle, to: Handle, expiry: Option<Expiry>) {
+pub unsafe fn copy_with_words(slab: &mut Slab, from: Handle, to: Handle, words: Words) {
     // SAFETY: the source is a live item (caller); its body of key and value is contiguous; the target has room (caller).
     unsafe {
         let item = Item::at(slab, from);
         let mut header = item.header();
-        let body = slab.ptr(from).as_ptr().add(HEADER_BYTES + header.expiry_bytes());
+        let body = slab.ptr(from).as_ptr().add(HEADER_BYTES + header.words_bytes());
         let body_bytes = usize::from(header.key_len) + usize::from(header.value_len);
-        header.flags = (header.flags & !flag::EXPIRY) | if expiry.is_some() { flag::EXPIRY } else { 0 };
-        let mut at = slab.ptr(to).as_ptr();
+        header.flags = header.flags & !(flag::EXPIRY | flag::MARKS) | words.flags();
+        let at = slab.ptr(to).as_ptr();
         at.cast::<u64>().write(header.pack().to_le());
-        at = at.add(HEADER_BYTES);
-        if let Some(expiry) = expiry {
-            at.cast::<u64>().write(expiry.pack().to_le());
-            at = at.add(EXPIRY_BYTES);
-        }
+        let at = words.write(at.add(HEADER_BYTES));
         std::ptr::copy_nonoverlapping(body, at, body_bytes);
     }
 }
@@ -681,20 +799,20 @@ pub unsafe fn copy_with_expiry(slab: &mut Slab, from: Handle, to: Handle, expiry
 /// Overwrites flags and access clock.
 ///
 /// # Safety
-/// `h` is a live item of `slab`, and `header` is its own but for clock and [`flag::MODIFIED`].
+/// `h` is a live item of `slab`, and `header` is its own but for clock, [`flag::MODIFIED`] and [`flag::HIT`].
 #[inline]
 pub unsafe fn overwrite_header(slab: &mut Slab, h: Handle, header: Header) {
     // SAFETY: the word begins the chunk of a live item (caller).
     unsafe { slab.ptr(h).as_ptr().cast::<u64>().write(header.pack().to_le()) }
 }
 
-/// Bytes of the item if its key became `key`, with a deadline word or without.
+/// Bytes of the item if its key became `key`, with these words.
 #[must_use]
-pub fn bytes_with_key(header: Header, key: &NewKey<'_>, expiry: bool) -> usize {
-    HEADER_BYTES + usize::from(expiry) * EXPIRY_BYTES + key.place_bytes() + usize::from(header.value_len)
+pub fn bytes_with_key(header: Header, key: &NewKey<'_>, words: &Words) -> usize {
+    HEADER_BYTES + words.bytes() + key.place_bytes() + usize::from(header.value_len)
 }
 
-/// Copies an item with another key, another deadline word and another access clock: the copy owns what the value owns outside of its chunk.
+/// Copies an item with another key, other words and another access clock: the copy owns what the value owns outside of its chunk.
 ///
 /// # Safety
 /// `from` is a live item of `slab`; `to` is another chunk with room for the copy, that nobody reads; `key` lies in neither.
@@ -704,7 +822,7 @@ pub unsafe fn copy_value_with_key(
     to: Handle,
     clock: u32,
     key: NewKey<'_>,
-    expiry: Option<Expiry>,
+    words: Words,
 ) {
     // SAFETY: a live item (caller).
     let item = unsafe { Item::at(slab, from) };
@@ -713,14 +831,14 @@ pub unsafe fn copy_value_with_key(
     let place = unsafe { std::slice::from_raw_parts(value, usize::from(old.value_len)) };
     // SAFETY: the caller's room; key and value lie outside of `to`. The header then says what the bytes of the value are.
     unsafe {
-        write(slab, to, clock, key, NewValue::Raw(place), expiry);
+        write(slab, to, clock, key, NewValue::Raw(place), words);
         let new = Item::at(slab, to).header();
         let flags = new.flags | old.flags & flag::MODIFIED;
         overwrite_header(slab, to, Header { kind: old.kind, encoding: old.encoding, flags, ..new });
     }
 }
 
-/// Copies an item with another value, another deadline word and another access clock.
+/// Copies an item with another value, other words and another access clock.
 ///
 /// # Safety
 /// `from` is a live item of `slab`; `to` is another chunk with room for the copy, that nobody reads; `value` lies in neither.
@@ -730,7 +848,7 @@ pub unsafe fn copy_key_with_value(
     to: Handle,
     clock: u32,
     value: NewValue<'_>,
-    expiry: Option<Expiry>,
+    words: Words,
 ) {
     // SAFETY: a live item (caller).
     let item = unsafe { Item::at(slab, from) };
@@ -739,7 +857,7 @@ pub unsafe fn copy_key_with_value(
     let place = unsafe { std::slice::from_raw_parts(key_ptr, item.key_place_bytes()) };
     let key = if blob_key { NewKey::Blob(blob_at(place), word_at(&place[8..])) } else { NewKey::Inline(place) };
     // SAFETY: the caller's room; key and value lie outside of `to`.
-    unsafe { write(slab, to, clock, key, value, expiry) }
+    unsafe { write(slab, to, clock, key, value, words) }
 }
 
 /// Makes an item one that only views see, and another chunk its successor: blobs go over, and pins of them stay behind. On error nothing has
@@ -817,7 +935,7 @@ mod tests {
 
     #[test]
     fn sixteen_and_eight_fill_thirty_two() {
-        assert_eq!(item_bytes(&NewKey::Inline(&[0; 16]), &NewValue::Raw(&[0; 8]), false), 32);
+        assert_eq!(item_bytes(&NewKey::Inline(&[0; 16]), &NewValue::Raw(&[0; 8]), &Words::default()), 32);
     }
 
     proptest! {
@@ -833,6 +951,12 @@ mod tests {
         fn expiry_round_trip(deadline_ms in 0..=DEADLINE_MAX_MS, armed: u16) {
             let e = Expiry { deadline_ms, armed };
             prop_assert_eq!(Expiry::unpack(e.pack()), e);
+        }
+
+        #[test]
+        fn marks_round_trip(flags: u32, state: u32, cas: u64) {
+            let marks = Marks { flags, state, cas };
+            prop_assert_eq!(Marks::unpack(marks.pack()), marks);
         }
 
         #[test]

@@ -1,7 +1,8 @@
 //! String values: reading, writing in place where the chunk allows it, counters, appending.
 #![allow(unsafe_code)]
 
-use super::item::{self, Encoding, Header, Key, NewValue, Value};
+use super::item::{self, Encoding, Header, Key, NewValue, Value, Words};
+use super::marks::Marking;
 use super::view::{Db, Deadline, Found};
 use super::{DbError, item_at};
 use crate::base::int;
@@ -104,7 +105,7 @@ impl Db<'_> {
         if let (Some(found), NewValue::Raw(bytes)) = (found, value) {
             let header = self.rewritten(found);
             if deadline == Deadline::None
-                && header.flags & item::flag::EXPIRY == 0
+                && header.flags & (item::flag::EXPIRY | item::flag::MARKS) == 0
                 && matches!(header.encoding, Encoding::Raw | Encoding::Int)
                 && bytes.len() <= item::value_inline_max(key.bytes.len())
                 && fits(header, &value)
@@ -115,7 +116,22 @@ impl Db<'_> {
                 return Ok(());
             }
         }
-        self.set_slow(key, found, value, deadline)
+        self.set_slow(key, found, value, deadline, Marking::None)
+    }
+
+    /// The same with marks.
+    ///
+    /// # Errors
+    /// As `set_string`.
+    pub fn set_marked(
+        &mut self,
+        key: Key<'_>,
+        value: NewValue<'_>,
+        deadline: Deadline,
+        marking: Marking,
+    ) -> Result<(), DbError> {
+        let found = self.find(key);
+        self.set_slow(key, found, value, deadline, marking)
     }
 
     #[inline(never)]
@@ -125,6 +141,7 @@ impl Db<'_> {
         found: Option<Found>,
         value: NewValue<'_>,
         deadline: Deadline,
+        marking: Marking,
     ) -> Result<(), DbError> {
         let value = match value {
             NewValue::Raw(bytes) => self.new_value(key, bytes)?,
@@ -133,9 +150,10 @@ impl Db<'_> {
         let written = match found {
             None => {
                 let deadline_ms = if let Deadline::At(at) = deadline { Some(at) } else { None };
-                self.insert_new(key, value, deadline_ms)
+                let marks = self.new_marks(None, marking);
+                self.insert_new(key, value, deadline_ms, marks)
             }
-            Some(found) => self.replace_value(key, found, value, deadline),
+            Some(found) => self.replace_value(key, found, value, deadline, marking),
         };
         if written.is_err()
             && let NewValue::Blob(id) = value
@@ -152,6 +170,7 @@ impl Db<'_> {
         mut found: Found,
         value: NewValue<'_>,
         deadline: Deadline,
+        marking: Marking,
     ) -> Result<(), DbError> {
         if self.is_viewed() {
             found.handle = self.own(key.hash, found)?;
@@ -160,27 +179,32 @@ impl Db<'_> {
         let item = self.item(found.handle);
         let old_expiry = item.expiry();
         let (old_blob, old_container) = (item.value_blob(), item.container());
+        let old_marks = item.marks();
         let expiry = match deadline {
             Deadline::None => None,
             Deadline::Keep => old_expiry,
             Deadline::At(at) => Some(self.arm(key.hash, at, old_expiry.map_or(0, |e| e.armed))?),
         };
-        if expiry.is_some() == old_expiry.is_some() && fits(header, &value) {
+        let words = Words { expiry, marks: self.new_marks(old_marks, marking) };
+        let is_alike = (expiry.is_some(), words.marks.is_some()) == (old_expiry.is_some(), old_marks.is_some());
+        if is_alike && fits(header, &value) {
             // SAFETY: a live item whose chunk has room for the new value; the old blob is released below and no longer named.
             unsafe {
                 item::overwrite_value(&mut self.shard.slab, found.handle, header, value);
                 if let Some(expiry) = expiry {
                     item::overwrite_expiry(&mut self.shard.slab, found.handle, expiry);
                 }
+                if let Some(marks) = words.marks {
+                    item::overwrite_marks(&mut self.shard.slab, found.handle, marks);
+                }
             }
         } else {
             let slab = &mut self.shard.slab;
             let mut new_header = header;
-            new_header.flags =
-                (header.flags & !item::flag::EXPIRY) | if expiry.is_some() { item::flag::EXPIRY } else { 0 };
+            new_header.flags = header.flags & !(item::flag::EXPIRY | item::flag::MARKS) | words.flags();
             let to = slab.alloc(item::bytes_with_value(new_header, &value), Kind::Item)?;
             // SAFETY: `to` is new and long enough; the key is read from the old item, which is another chunk.
-            unsafe { item::copy_key_with_value(slab, found.handle, to, self.tick, value, expiry) };
+            unsafe { item::copy_key_with_value(slab, found.handle, to, header.clock, value, words) };
             self.move_found(found, to);
             let expires = &mut self.shard.databases[self.index].expires;
             *expires = *expires + u64::from(expiry.is_some()) - u64::from(old_expiry.is_some());
@@ -201,7 +225,7 @@ impl Db<'_> {
     #[inline]
     pub fn add_int(&mut self, key: Key<'_>, by: i64) -> Result<i64, DbError> {
         let Some(found) = self.find(key) else {
-            self.insert_new(key, NewValue::Int(by), None)?;
+            self.insert_new(key, NewValue::Int(by), None, None)?;
             return Ok(by);
         };
         let old = match self.string_of(found)? {
@@ -212,11 +236,11 @@ impl Db<'_> {
         let sum = old.checked_add(by).ok_or(DbError::Overflow)?;
         let value = NewValue::Int(sum);
         let header = self.rewritten(found);
-        if fits(header, &value) && !self.is_viewed() {
+        if fits(header, &value) && !self.is_viewed() && header.flags & item::flag::MARKS == 0 {
             // SAFETY: a live item, no view is open, whose chunk has room for an integer; the old value is no blob.
             unsafe { item::overwrite_value(&mut self.shard.slab, found.handle, header, value) };
         } else {
-            self.replace_value(key, found, value, Deadline::Keep)?;
+            self.replace_value(key, found, value, Deadline::Keep, Marking::Keep)?;
         }
         Ok(sum)
     }
@@ -231,7 +255,7 @@ impl Db<'_> {
                 return Err(DbError::TooLong);
             }
             let value = self.new_value(key, bytes)?;
-            return self.set_slow(key, None, value, Deadline::None).map(|()| bytes.len());
+            return self.set_slow(key, None, value, Deadline::None, Marking::None).map(|()| bytes.len());
         };
         let value = self.string_of(found)?;
         let len = self.value_len(&value) + bytes.len();
@@ -246,6 +270,7 @@ impl Db<'_> {
                 }
                 self.shard.slab.blob_append(id, bytes)?;
                 self.touch(found);
+                self.renew_marks(found);
                 return Ok(len);
             }
             Value::Raw(old) => old,
@@ -259,7 +284,7 @@ impl Db<'_> {
             let old = old.to_vec();
             NewValue::Blob(blob_of(&mut self.shard.slab, &[&old, bytes])?)
         };
-        self.set_slow(key, Some(found), value, Deadline::Keep)?;
+        self.set_slow(key, Some(found), value, Deadline::Keep, Marking::Keep)?;
         self.mark_modified(key);
         Ok(len)
     }
@@ -276,10 +301,10 @@ impl Db<'_> {
 
     /// The header that an item has when its value is written anew.
     #[inline(always)]
-    fn rewritten(&self, found: Found) -> Header {
+    pub(super) fn rewritten(&mut self, found: Found) -> Header {
         let mut header = self.item(found.handle).header();
-        header.flags &= !item::flag::MODIFIED;
-        header.clock = self.tick;
+        header.flags &= !(item::flag::MODIFIED | item::flag::HIT);
+        header.clock = self.used_word(header.clock);
         header
     }
 
@@ -307,6 +332,7 @@ impl Db<'_> {
             }
             self.shard.slab.blob_write(id, offset, bytes)?;
             self.touch(found);
+            self.renew_marks(found);
             return Ok(self.shard.slab.blob_len(id));
         }
         let mut whole = value.map_or(Vec::new(), |value| self.copy_value(&value));
@@ -315,7 +341,7 @@ impl Db<'_> {
         if len <= item::value_inline_max(key.bytes.len()) {
             whole.resize(len, 0);
             whole[offset..end].copy_from_slice(bytes);
-            self.set_slow(key, found, NewValue::Raw(&whole), Deadline::Keep)?;
+            self.set_slow(key, found, NewValue::Raw(&whole), Deadline::Keep, Marking::Keep)?;
             return Ok(len);
         }
         let slab = &mut self.shard.slab;
@@ -324,7 +350,7 @@ impl Db<'_> {
             slab.blob_release(id);
             return Err(e.into());
         }
-        self.set_slow(key, found, NewValue::Blob(id), Deadline::Keep)?;
+        self.set_slow(key, found, NewValue::Blob(id), Deadline::Keep, Marking::Keep)?;
         Ok(len)
     }
 
@@ -390,7 +416,7 @@ fn fits(header: Header, value: &NewValue<'_>) -> bool {
     old == new || Slab::class_bytes(new) == Slab::class_bytes(old)
 }
 
-fn blob_of(slab: &mut Slab, parts: &[&[u8]]) -> Result<BlobId, DbError> {
+pub(super) fn blob_of(slab: &mut Slab, parts: &[&[u8]]) -> Result<BlobId, DbError> {
     let id = slab.blob_new(parts.iter().map(|p| p.len()).sum())?;
     for part in parts {
         if let Err(e) = slab.blob_append(id, part) {

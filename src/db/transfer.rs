@@ -7,9 +7,11 @@
 
 use super::any::{AnyBody, AnyViewed};
 use super::item::{self, Expiry, Key, NewKey, NewValue, Type, Value};
+use super::marks::Marking;
 use super::view::{Db, Deadline, Found, part_with};
 use super::{DbError, ItemHash, Shard, item_at};
 use crate::table::Site;
+use crate::types::Span;
 use dolmen_slab::{BlobId, BlobRef, Kind};
 
 /// A value taken along to another key.
@@ -19,6 +21,8 @@ pub struct Copied {
     pub deadline_ms: Option<u64>,
     /// As `item::flag::MODIFIED` says.
     modified: bool,
+    /// The flags of a client of memcached.
+    flags: u32,
 }
 
 pub enum Content {
@@ -158,13 +162,14 @@ impl Db<'_> {
             Some(at) => Some(self.arm(to.hash, at, armed)?),
             None => None,
         };
-        let tick = self.tick;
+        let used = self.used_word(header.clock);
         let Shard { slab, databases, containers, seed, .. } = &mut *self.shard;
         let database = &mut databases[self.index];
-        let bytes = item::bytes_with_key(header, &new_key, expiry.is_some());
+        let words = item::Words { expiry, marks: item_at(slab, source.handle).marks() };
+        let bytes = item::bytes_with_key(header, &new_key, &words);
         let h = slab.alloc(bytes, Kind::Item)?;
         // SAFETY: the source is live, the chunk was allocated for the copy, and the key comes from outside of both.
-        unsafe { item::copy_value_with_key(slab, source.handle, h, tick, new_key, expiry) };
+        unsafe { item::copy_value_with_key(slab, source.handle, h, used, new_key, words) };
         match target {
             Some(target) => {
                 database.table.replace_seen(slab, to.hash, target.slot, h);
@@ -226,6 +231,7 @@ impl Db<'_> {
         self.touch(found);
         let item = self.item(found.handle);
         let modified = item.header().flags & item::flag::MODIFIED != 0;
+        let flags = item.marks().map_or(0, |marks| marks.flags);
         let deadline_ms = item.expiry().map(|e: Expiry| e.deadline_ms);
         let content = if item.is_string() {
             match item.value() {
@@ -238,11 +244,11 @@ impl Db<'_> {
                 item::Content::Packed(packed) => Content::Packed(item.kind(), packed.to_vec()),
                 item::Content::Big(_) => {
                     let kind = item.kind();
-                    Content::Container(self.open_any_view(key, kind)?)
+                    Content::Container(self.open_any_view(key, kind, Span::default())?)
                 }
             }
         };
-        Some(Copied { content, deadline_ms, modified })
+        Some(Copied { content, deadline_ms, modified, flags })
     }
 
     /// Writes a copied value over whatever a key holds. `made` is the copy of a large one, which this takes over.
@@ -260,7 +266,7 @@ impl Db<'_> {
             (Content::Blob(_) | Content::Container(_), _) => unreachable!("a large value is copied before"),
         };
         let replaces = self.find(key).is_some();
-        self.set_string(key, value, deadline)?;
+        self.set_marked(key, value, deadline, Marking::of_flags(copied.flags))?;
         self.arm_fields(key);
         if replaces {
             self.tell_new(self.index, key);

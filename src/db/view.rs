@@ -1,11 +1,12 @@
 //! The view of one database at one instant: lookup with lazy expiry, removal, deadlines, walking.
 #![allow(unsafe_code)]
 
+use super::access::Uses;
 use super::containers::Containers;
 use super::event::Event;
-use super::item::{self, Expiry, Item, Key, NewKey, NewValue, Type};
+use super::item::{self, Expiry, Item, Key, Marks, NewKey, NewValue, Type, Words};
 use super::locks::Locks;
-use super::{DbError, ItemHash, Shard, access, item_at};
+use super::{DbError, ItemHash, Shard, item_at};
 use crate::base::notify::class;
 use crate::table::{Home, Slot, Table};
 use dolmen_slab::{Handle, Kind, Slab};
@@ -16,8 +17,9 @@ pub struct Db<'a> {
     pub(super) index: usize,
     /// Unix time of the command.
     pub(super) now_ms: u64,
-    /// The same on the access clock.
+    /// What a use now writes to an access word, and what a new item begins with (`access::Uses`).
     pub(super) tick: u32,
+    pub(super) fresh: u32,
     /// The table's when the sites of its keys were made: they are good while it stays so.
     pub(super) epoch: u64,
     /// What is done is no use of keys: their access clocks stay.
@@ -52,7 +54,8 @@ impl<'a> Db<'a> {
         assert!(index < shard.databases.len(), "SELECT checks the index");
         shard.databases_used = shard.databases_used.max(index + 1);
         let epoch = shard.databases[index].table.epoch();
-        Db { shard, index, now_ms, tick: access::tick(now_ms), epoch, untouching: false, whole: false, locks: None }
+        let (tick, fresh) = Uses::under(shard.eviction.settings.policy).words(now_ms);
+        Db { shard, index, now_ms, tick, fresh, epoch, untouching: false, whole: false, locks: None }
     }
 
     /// An epoch that no table has.
@@ -236,13 +239,14 @@ impl<'a> Db<'a> {
         key: Key<'_>,
         value: NewValue<'_>,
         deadline_ms: Option<u64>,
+        marks: Option<Marks>,
     ) -> Result<(), DbError> {
         let new_key = if key.bytes.len() > item::KEY_INLINE_MAX {
             NewKey::Blob(self.key_blob(key)?, key.hash)
         } else {
             NewKey::Inline(key.bytes)
         };
-        let inserted = self.insert_item(key.hash, new_key, value, deadline_ms);
+        let inserted = self.insert_item(key.hash, new_key, value, deadline_ms, marks);
         if inserted.is_err()
             && let NewKey::Blob(id, _) = new_key
         {
@@ -273,10 +277,13 @@ impl<'a> Db<'a> {
         key: NewKey<'_>,
         value: NewValue<'_>,
         deadline_ms: Option<u64>,
+        marks: Option<Marks>,
     ) -> Result<(), DbError> {
-        let bytes = item::item_bytes(&key, &value, deadline_ms.is_some());
+        let expiry = deadline_ms.map(|deadline_ms| Expiry { deadline_ms, armed: 0 });
+        let words = Words { expiry, marks };
+        let bytes = item::item_bytes(&key, &value, &words);
         let h = self.shard.slab.alloc(bytes, Kind::Item)?;
-        let placed = self.place_item(hash, h, key, value, deadline_ms);
+        let placed = self.place_item(hash, h, key, value, words);
         if placed.is_err() {
             // SAFETY: allocated above with this size, and the table does not name it.
             unsafe { self.shard.slab.free(h, bytes) };
@@ -291,18 +298,17 @@ impl<'a> Db<'a> {
         h: Handle,
         key: NewKey<'_>,
         value: NewValue<'_>,
-        deadline_ms: Option<u64>,
+        mut words: Words,
     ) -> Result<(), DbError> {
-        let expiry = match deadline_ms {
-            Some(deadline_ms) => Some(self.arm(hash, deadline_ms, 0)?),
-            None => None,
-        };
+        if let Some(expiry) = &mut words.expiry {
+            *expiry = self.arm(hash, expiry.deadline_ms, 0)?;
+        }
         let Shard { slab, databases, seed, .. } = &mut *self.shard;
         // SAFETY: the chunk was allocated for exactly these parts and nobody reads it yet; key and value come from outside of it.
-        unsafe { item::write(slab, h, self.tick, key, value, expiry) };
+        unsafe { item::write(slab, h, self.fresh, key, value, words) };
         let database = &mut databases[self.index];
         database.table.insert(slab, &ItemHash { seed: *seed }, hash, h)?;
-        database.expires += u64::from(expiry.is_some());
+        database.expires += u64::from(words.expiry.is_some());
         Ok(())
     }
 
@@ -340,10 +346,10 @@ impl<'a> Db<'a> {
             unsafe { item::overwrite_expiry(&mut self.shard.slab, found.handle, expiry) };
             return Ok(());
         }
-        let bytes = header.item_bytes() + 8 * usize::from(expiry.is_some()) - 8 * usize::from(old.is_some());
-        let to = self.shard.slab.alloc(bytes, Kind::Item)?;
+        let words = Words { expiry, marks: self.item(found.handle).marks() };
+        let to = self.shard.slab.alloc(item::bytes_with_words(header, &words), Kind::Item)?;
         // SAFETY: the source is live, the target was allocated for the copy and is not read by anybody yet.
-        unsafe { item::copy_with_expiry(&mut self.shard.slab, found.handle, to, expiry) };
+        unsafe { item::copy_with_words(&mut self.shard.slab, found.handle, to, words) };
         self.move_found(found, to);
         let expires = &mut self.shard.databases[self.index].expires;
         if expiry.is_some() {

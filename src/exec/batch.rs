@@ -1,6 +1,6 @@
 //! Parsed requests on their way to be run, of one client or of several.
 
-use crate::cmd::ctx::Exec;
+use crate::cmd::ctx::{Args, Exec};
 use crate::cmd::spec::Command;
 use crate::db::{Fetch, Key};
 use crate::table::Site;
@@ -66,6 +66,13 @@ impl<'b> Batch<'b> {
     #[must_use]
     pub fn share(&self, share: &Share) -> &'b [Request] {
         &self.requests[share.requests.clone()]
+    }
+
+    /// The arguments of a request.
+    #[inline]
+    #[must_use]
+    pub fn args_of(&self, request: &Request) -> Args<'b> {
+        &self.args[request.args as usize..][..request.argc as usize]
     }
 
     /// Has the items of all requests before `until` fetched.

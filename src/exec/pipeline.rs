@@ -17,12 +17,14 @@ use crate::base::out::Out;
 use crate::cmd::acl::allow;
 use crate::cmd::blocking::serve_ready;
 use crate::cmd::client::gate;
+use crate::cmd::control::reason;
 use crate::cmd::ctx::{Args, Ctx, Exec, FAILED, Failure, Outcome, Task};
 use crate::cmd::many::{OUT_HIGH_BYTES, SLICED_MIN_ARGS};
 use crate::cmd::monitor::show;
 use crate::cmd::profile::Stretch;
+use crate::cmd::room::Made;
 use crate::cmd::slowlog;
-use crate::cmd::spec::{Command, Flags, KeyFlags, Located, Locking};
+use crate::cmd::spec::{Command, Flags, KeyFlags, Located, Locking, SHORT};
 use crate::cmd::transactions::Value;
 use crate::db::{Access, Locate};
 use crate::proto::carry::Carry;
@@ -39,6 +41,8 @@ pub enum Waits {
     Name,
     /// The end of CLIENT PAUSE.
     Pause,
+    /// Room: memory is over its limit, and keys are going.
+    Memory,
 }
 
 /// How far a client's share of a batch came.
@@ -57,8 +61,7 @@ pub enum End {
 
 /// Reasons to look twice, beside those of `client::gate`.
 const HOLDS: u16 = 1 << 15;
-const PAUSE: u16 = 1 << 14;
-const WATCHED: u16 = 1 << 13;
+const WATCHED: u16 = 1 << 10;
 
 impl<A: Access> Engine<A> {
     /// A request of the command `row`; has the bucket of its first key fetched.
@@ -117,9 +120,7 @@ impl<A: Access> Engine<A> {
         if !ALOUD && gate & gate::SILENT != 0 {
             return self.run_silent(me, batch, share, out);
         }
-        if self.pause.is_on() {
-            gate |= PAUSE;
-        }
+        gate |= self.pause.reasons();
         if self.pubsub.is_watched() {
             gate |= WATCHED;
         }
@@ -138,6 +139,7 @@ impl<A: Access> Engine<A> {
             if A::SHARED {
                 ctx.db.unlock();
             }
+            gate = if ctx.room.is_near(&ctx.db) { gate | SHORT } else { gate & !SHORT };
             // Seldom is often enough: what a dozen requests can add is bounded.
             if begun > 0 && ctx.out().queued() > OUT_HIGH_BYTES {
                 return End::Full(begun - 1);
@@ -151,8 +153,10 @@ impl<A: Access> Engine<A> {
                 if A::SHARED {
                     lock(&mut ctx, row, argv, request.hash);
                 }
+                ctx.hash = request.hash;
+                ctx.site = request.site;
                 let reasons = if A::SHARED && ctx.db.is_holding() { gate | HOLDS } else { gate };
-                if reasons != 0 {
+                if reasons & row.heeds != 0 {
                     match look_twice(&mut ctx, row, argv, reasons) {
                         Verdict::Run => {}
                         Verdict::Refused => continue,
@@ -166,8 +170,6 @@ impl<A: Access> Engine<A> {
                         }
                     }
                 }
-                ctx.hash = request.hash;
-                ctx.site = request.site;
                 let alone = argv.len() > row.quick_argc & quick_mask;
                 if alone && !stretch.is_empty() {
                     settle(&mut ctx, &mut stretch, row, argv);
@@ -214,6 +216,21 @@ impl<A: Access> Engine<A> {
         self.run_carried_aloud(me, carry, blob, arena, out)
     }
 
+    /// Runs a request of a row, outside of a command table, whose value was received in place.
+    pub fn run_received(
+        &mut self,
+        me: u32,
+        row: &'static Command<Exec>,
+        args: Args<'_>,
+        blob: dolmen_slab::BlobId,
+        out: &mut Out,
+    ) -> End {
+        let locator = self.keyspace.locator(self.clients.get(me).database as usize);
+        let request = self.request(locator, Some(row), args, 0, 0);
+        // (There is no MULTI in which it could be queued.)
+        self.run_kept(me, request, args, Some(blob), out).unwrap_or(End::Close)
+    }
+
     fn run_carried_aloud(
         &mut self,
         me: u32,
@@ -229,10 +246,23 @@ impl<A: Access> Engine<A> {
             && argc > SLICED_MIN_ARGS
             && row.takes(argc)
             && self.clients.get(me).gate & !(gate::HARMLESS | gate::SILENT | gate::RESTRICTED) == 0
-            && !self.pause.is_on()
+            && self.pause.reasons() == 0
         {
             self.stats.commands += 1;
             let mut ctx = self.ctx(me, out);
+            if row.heeds & SHORT != 0 && ctx.room.is_near(&ctx.db) {
+                match ctx.room.make(&mut ctx.db, ctx.clock) {
+                    Made::Enough => {}
+                    Made::Working => {
+                        ctx.stats.commands -= 1;
+                        return End::Held(0, Waits::Memory);
+                    }
+                    Made::Nothing => {
+                        reject(&mut ctx, Some(row), errors::OOM);
+                        return End::All;
+                    }
+                }
+            }
             ctx.client().last_command = &row.name;
             if ctx.client().gate & gate::RESTRICTED != 0 {
                 let mut args = bumpalo::collections::Vec::new_in(arena);
@@ -303,9 +333,7 @@ impl<A: Access> Engine<A> {
         out: &mut Out,
     ) -> Result<End, &'static Command<Exec>> {
         let mut gate = self.clients.get(me).gate;
-        if self.pause.is_on() {
-            gate |= PAUSE;
-        }
+        gate |= self.pause.reasons();
         if self.pubsub.is_watched() {
             gate |= WATCHED;
         }
@@ -326,8 +354,11 @@ impl<A: Access> Engine<A> {
                 if A::SHARED {
                     lock(&mut ctx, row, args, request.hash);
                 }
+                if ctx.room.is_near(&ctx.db) {
+                    gate |= SHORT;
+                }
                 let reasons = if A::SHARED && ctx.db.is_holding() { gate | HOLDS } else { gate };
-                match if reasons == 0 { Verdict::Run } else { look_twice(&mut ctx, row, args, reasons) } {
+                match if reasons & row.heeds == 0 { Verdict::Run } else { look_twice(&mut ctx, row, args, reasons) } {
                     Verdict::Run => {
                         let mut stretch = Stretch::new(ctx.profile.ticker.now());
                         let outcome = (row.run.run)(&mut ctx, args);
@@ -514,12 +545,35 @@ fn look_twice(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, re
         reject(ctx, Some(row), refusal.text());
         return Verdict::Refused;
     }
+    if let Some(why) = ctx.pause.refuses(row.flags) {
+        reject(ctx, Some(row), why);
+        return Verdict::Refused;
+    }
     if reasons & gate::LISTENS != 0 && !row.flags.contains(Flags::SUBSCRIBED) {
         reject(ctx, Some(row), errors::not_while_subscribed(row.name));
         return Verdict::Refused;
     }
-    if reasons & PAUSE != 0 && ctx.pause.stops(row.flags) {
+    if reasons & reason::PAUSE != 0 && ctx.pause.stops(row.flags) {
         return Verdict::Wait(Waits::Pause);
+    }
+    let mut reasons = reasons;
+    if reasons & SHORT != 0 && needs_memory(ctx, row, queues) {
+        ctx.db.lock_none();
+        match ctx.room.make(&mut ctx.db, ctx.clock) {
+            Made::Enough => {}
+            Made::Working => return Verdict::Wait(Waits::Memory),
+            Made::Nothing => {
+                reject(ctx, Some(row), errors::OOM);
+                return Verdict::Refused;
+            }
+        }
+        if ctx.db.is_shared() {
+            let hash = ctx.hash;
+            lock(ctx, row, args, hash);
+            if ctx.db.is_holding() {
+                reasons |= HOLDS;
+            }
+        }
     }
     if queues && row.flags.contains(Flags::RUNS_QUEUE) {
         return Verdict::Execute;
@@ -540,6 +594,14 @@ fn look_twice(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, re
         show(ctx, row, args);
     }
     Verdict::Run
+}
+
+/// May a command need memory? With MULTI also what is queued for EXEC, so that the queue does not grow; EXEC, if one of its commands does.
+fn needs_memory(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, queues: bool) -> bool {
+    if queues && row.flags.contains(Flags::RUNS_QUEUE) {
+        return ctx.client().transaction().is_some_and(|transaction| transaction.flags().contains(Flags::DENYOOM));
+    }
+    row.flags.contains(Flags::DENYOOM) || queues && !row.flags.contains(Flags::NOT_QUEUED)
 }
 
 /// Does a command name a key that a sliced command of another client holds?

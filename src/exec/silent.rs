@@ -4,7 +4,7 @@ use super::Engine;
 use super::batch::{Batch, Share};
 use super::pipeline::End;
 use crate::base::out::Out;
-use crate::cmd::client::Replies;
+use crate::cmd::client::{Replies, mark};
 use crate::db::Access;
 
 impl<A: Access> Engine<A> {
@@ -35,21 +35,22 @@ impl<A: Access> Engine<A> {
         if client.replies() == Replies::SkipNext {
             client.set_replies(Replies::Skip);
         }
+        client.set_mark(mark::PUSHED, false);
         let mut reply = Out::new();
         let end = run(self, &mut reply);
         if matches!(end, End::Suspended(..) | End::Held(..)) {
             return end;
         }
         let client = self.clients.get_mut(me);
-        match client.replies() {
-            // The command itself has changed it: CLIENT REPLY ON, RESET.
-            Replies::All => {
-                let mut slices = Vec::new();
-                reply.slices(&mut slices, usize::MAX);
-                slices.iter().for_each(|slice| out.extend(slice));
-            }
-            Replies::Skip => client.set_replies(Replies::All),
-            Replies::None | Replies::SkipNext => {}
+        let replies = client.replies();
+        if replies == Replies::Skip {
+            client.set_replies(Replies::All);
+        }
+        // The command itself may have changed it: CLIENT REPLY ON, RESET.
+        if replies == Replies::All || client.is(mark::PUSHED) {
+            let mut slices = Vec::new();
+            reply.slices(&mut slices, usize::MAX);
+            slices.iter().for_each(|slice| out.extend(slice));
         }
         end
     }

@@ -11,7 +11,7 @@
 use super::pipeline::{Waits, apply_effects, keys_of, must_wait};
 use crate::base::out::Out;
 use crate::cmd::acl::allow;
-use crate::cmd::client::{Replies, gate};
+use crate::cmd::client::{Replies, gate, mark};
 use crate::cmd::ctx::{Args, Budget, Ctx, Exec, FAILED, Outcome, Task};
 use crate::cmd::monitor::show;
 use crate::cmd::profile::Stretch;
@@ -41,6 +41,12 @@ pub(super) fn execute(ctx: &mut Ctx<'_>, exec: &'static Command<Exec>) -> Execut
     if ctx.pause.stops(queue.flags()) {
         ctx.return_queue(queue);
         return Executed::Wait(Waits::Pause);
+    }
+    if let Some(why) = ctx.pause.refuses_writes().filter(|_| queue.flags().contains(Flags::WRITE)) {
+        ctx.return_queue(queue);
+        ctx.end_transaction();
+        ctx.fail(errors::exec_refused(why.as_bytes()));
+        return Executed::Done;
     }
     if ctx.client().transaction().is_some_and(|transaction| transaction.is_aborted()) {
         ctx.return_queue(queue);
@@ -142,7 +148,9 @@ fn run(ctx: &mut Ctx<'_>, mut queue: Queue) -> (Vec<Piece>, bool) {
     if is_heard(ctx) {
         ctx.reply.array(queue.len());
     }
+    let mut pushed = false;
     for (i, (row, args)) in queue.list().iter().enumerate() {
+        ctx.client().set_mark(mark::PUSHED, false);
         let value = values.next_if(|(at, _)| *at == i).map(|(_, value)| value);
         let heard = is_heard(ctx);
         let before = if heard { None } else { Some(std::mem::take(ctx.out())) };
@@ -187,14 +195,17 @@ fn run(ctx: &mut Ctx<'_>, mut queue: Queue) -> (Vec<Piece>, bool) {
             ctx.db.blob_drop(Key { bytes: b"", hash: value.hash, site: Site::NONE }, unused);
         }
         if let Some(before) = before {
-            // Only what CLIENT REPLY ON answers, if it was that.
+            // Only what CLIENT REPLY ON answers, if it was that, and what is told in any case.
             let reply = std::mem::replace(ctx.out(), before);
-            if is_heard(ctx) {
+            let tells = ctx.client().is(mark::PUSHED);
+            pushed |= tells;
+            if is_heard(ctx) || tells {
                 ctx.out().append(reply);
             }
         }
         follow(ctx);
     }
+    ctx.client().set_mark(mark::PUSHED, pushed);
     ctx.db.set_whole(false);
     ctx.end_caching();
     // Who waits for what was changed is served now, of which the transaction sees nothing.

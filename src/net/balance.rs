@@ -247,7 +247,7 @@ mod tests {
 
     fn connection() -> (UnixStream, OwnedFd, Peer) {
         let (client, server) = UnixStream::pair().unwrap();
-        let peer = Peer { remote: "client".into(), local: "server".into(), fd: 0, unix: true };
+        let peer = Peer { remote: "client".into(), local: "server".into(), fd: 0, unix: true, service: 0 };
         (client, server.into(), peer)
     }
 

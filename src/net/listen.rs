@@ -30,6 +30,8 @@ pub struct Listen {
     pub unix_path: Option<PathBuf>,
     /// Mode of the Unix socket's file.
     pub unix_perm: Option<u32>,
+    /// What is served here: a number that the handler knows, and gets with each connection ([`Peer::service`]).
+    pub service: u8,
 }
 impl Default for Listen {
     fn default() -> Listen {
@@ -40,6 +42,7 @@ impl Default for Listen {
             tcp_keepalive_s: 300,
             unix_path: None,
             unix_perm: None,
+            service: 0,
         }
     }
 }
@@ -65,6 +68,7 @@ pub(super) struct Listener {
     address: LocalAddr,
     /// Device and inode of the Unix socket's file.
     file: Option<(u64, u64)>,
+    service: u8,
 }
 
 impl Listener {
@@ -78,7 +82,7 @@ impl Listener {
         let peer = match &self.address {
             LocalAddr::Unix(path) => {
                 let name = format!("{}:0", path.display());
-                Peer { remote: name.clone(), local: name, fd: raw, unix: true }
+                Peer { remote: name.clone(), local: name, fd: raw, unix: true, service: self.service }
             }
             LocalAddr::Tcp(listening) => {
                 // A wildcard listener does not know which of the machine's addresses the peer used.
@@ -88,7 +92,7 @@ impl Listener {
                     *listening
                 };
                 let remote = remote.and_then(socket_addr).map_or_else(|| "?:0".into(), |address| address.to_string());
-                Peer { remote, local: local.to_string(), fd: raw, unix: false }
+                Peer { remote, local: local.to_string(), fd: raw, unix: false, service: self.service }
             }
         };
         Ok((fd, peer))
@@ -150,7 +154,7 @@ pub(super) fn open(listen: &Listen) -> io::Result<Vec<Listener>> {
 pub(super) fn open_beside(first: &[Listener], listen: &Listen) -> io::Result<Vec<Listener>> {
     let beside = |listener: &Listener, address: SocketAddr| {
         setsockopt(&listener.fd, sockopt::ReusePort, &true)?;
-        tcp_at(address, listen, true)
+        tcp_at(address, &Listen { service: listener.service, ..listen.clone() }, true)
     };
     let mut listeners = Vec::new();
     for listener in first {
@@ -206,7 +210,7 @@ fn tcp_at(address: SocketAddr, listen: &Listen, shared: bool) -> io::Result<List
     sys::listen(fd.as_fd(), backlog(listen))?;
     let bound = getsockname::<SockaddrStorage>(fd.as_raw_fd())?;
     let address = socket_addr(bound).unwrap_or(address);
-    Ok(Listener { fd, address: LocalAddr::Tcp(address), file: None })
+    Ok(Listener { fd, address: LocalAddr::Tcp(address), file: None, service: listen.service })
 }
 
 fn unix(path: &Path, listen: &Listen) -> io::Result<Listener> {
@@ -221,7 +225,7 @@ fn unix(path: &Path, listen: &Listen) -> io::Result<Listener> {
     }
     let file = identity(path).ok();
     // From here on a failure removes the file again. Before `listen` nobody can connect, so the mode is never wider than asked for.
-    let listener = Listener { fd, address: LocalAddr::Unix(path.to_owned()), file };
+    let listener = Listener { fd, address: LocalAddr::Unix(path.to_owned()), file, service: listen.service };
     if let Some(mode) = listen.unix_perm {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
     }

@@ -96,6 +96,8 @@ pub struct Peer {
     pub local: String,
     pub fd: i32,
     pub unix: bool,
+    /// What its listener is for ([`Listen::service`]).
+    pub service: u8,
 }
 
 /// What one connection has sent, among the inputs of others: a part of the bytes that come along.

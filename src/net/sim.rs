@@ -315,7 +315,7 @@ impl Sim {
             }
             let number = i32::try_from(client).unwrap_or(i32::MAX);
             let remote = format!("127.0.0.1:{}", 10_000 + client % 50_000);
-            let peer = Peer { remote, local: "127.0.0.1:6379".into(), fd: number, unix: false };
+            let peer = Peer { remote, local: "127.0.0.1:6379".into(), fd: number, unix: false, service: 0 };
             let flow = handler.opened(id, peer, &mut conn.out);
             obey(&mut conn, flow);
             self.conns.insert(id, conn);

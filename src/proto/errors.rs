@@ -46,6 +46,12 @@ pub const CACHING_NO: &str = "ERR CLIENT CACHING NO is only valid when tracking 
 /// OBJECT FREQ.
 pub const NO_LFU: &str = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching \
      between policies at runtime LRU and LFU data will take some time to adjust.";
+/// SORT with BY or GET, of a client that may not read all keys.
+pub const SORT_BY_DENIED: &str = "ERR BY option of SORT denied due to insufficient ACL permissions.";
+pub const SORT_GET_DENIED: &str = "ERR GET option of SORT denied due to insufficient ACL permissions.";
+/// OBJECT IDLETIME.
+pub const NO_IDLE_TIME: &str = "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between \
+     policies at runtime LRU and LFU data will take some time to adjust.";
 /// RESTORE.
 pub const BUSYKEY: &str = "BUSYKEY Target key name already exists.";
 pub const BAD_PAYLOAD: &str = "ERR DUMP payload version or checksum are wrong";
@@ -150,6 +156,15 @@ pub const INVALID_CLIENT_ID: &str = "ERR Invalid client ID";
 pub const NOT_AN_INT: &str = "ERR value is out of range, value must between -2147483648 and 2147483647";
 pub const NO_SHUTDOWN: &str = "ERR No shutdown in progress.";
 pub const SHUTDOWN_FAILED: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
+pub const BGSAVE_IN_PROGRESS: &str = "ERR Background save already in progress";
+pub const NO_BGSAVE: &str = "ERR Background saving is currently not in progress or scheduled";
+/// SAVE, without more of a reason: the log has it.
+pub const SAVE_FAILED: &str = "ERR";
+pub const DEBUG_RELOAD_OPTIONS: &str = "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.";
+pub const RELOAD_FAILED: &str = "ERR Error trying to load the RDB dump, check server logs";
+pub const MISCONF_RDB: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. \
+    Commands that may modify the data set are disabled, because this instance is configured to report errors during writes if RDB \
+    snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB error.";
 pub const NO_SUCH_CLIENT: &str = "ERR No such client";
 /// CLIENT KILL.
 pub const CLIENT_ID_POSITIVE: &str = "ERR client-id should be greater than 0";
@@ -221,6 +236,11 @@ pub fn unknown_command(args: &[&[u8]]) -> Vec<u8> {
 }
 
 /// EXEC that is itself refused, for the reason `why`.
+/// BGSAVE.
+pub fn save_failed(why: &std::io::Error) -> String {
+    format!("ERR Can't BGSAVE: {why}")
+}
+
 pub fn exec_refused(why: &[u8]) -> Vec<u8> {
     [b"EXECABORT Transaction discarded because of: ", why.strip_prefix(b"ERR ").unwrap_or(why)].concat()
 }

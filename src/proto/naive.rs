@@ -39,6 +39,9 @@ fn request(bytes: &[u8], limits: &Limits) -> Result<(Vec<Vec<u8>>, usize), Stop>
     if bytes.is_empty() {
         return Err(Stop::Incomplete);
     }
+    if bytes[0] == 0x80 {
+        return Err(Stop::Wrong(ProtocolError::Memcache));
+    }
     if bytes[0] != b'*' {
         let line = line(bytes, "\n", ProtocolError::TooBigInline)?;
         let text = line.strip_suffix(b"\r").unwrap_or(line);

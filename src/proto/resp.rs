@@ -63,6 +63,8 @@ pub enum ProtocolError {
     UnbalancedQuotes,
     UnauthenticatedCount,
     UnauthenticatedBulk,
+    /// The client speaks the binary protocol of memcached.
+    Memcache,
 }
 
 impl ProtocolError {
@@ -78,6 +80,7 @@ impl ProtocolError {
             ProtocolError::UnbalancedQuotes => b"unbalanced quotes in request",
             ProtocolError::UnauthenticatedCount => b"unauthenticated multibulk length",
             ProtocolError::UnauthenticatedBulk => b"unauthenticated bulk length",
+            ProtocolError::Memcache => b"the binary protocol of memcached is not expected here",
         })
     }
 }
@@ -444,6 +447,9 @@ fn parse_inline<'a: 'b, 'b>(
     pos: usize,
     args: &mut ArenaVec<'a, &'b [u8]>,
 ) -> Result<Parsed, ProtocolError> {
+    if buf[pos] == super::memcache::binary::MAGIC {
+        return Err(ProtocolError::Memcache);
+    }
     let Some((line, end)) = inline_line(buf, pos)? else {
         return Ok(Parsed::Incomplete);
     };

@@ -5,6 +5,7 @@
 
 use super::Kind;
 use super::patterns::Patterns;
+use crate::base::hash::Seeded;
 use crate::base::hash::hash_key;
 use std::collections::HashMap;
 use std::sync::atomic::AtomicUsize;
@@ -81,7 +82,7 @@ impl Audience {
     }
 }
 
-type Names = HashMap<Box<[u8]>, Counts>;
+type Names = HashMap<Box<[u8]>, Counts, Seeded>;
 
 /// Names with their counts, in parts.
 struct Space([RwLock<Names>; PARTS]);

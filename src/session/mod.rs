@@ -12,6 +12,7 @@
 //!
 //! Invariant: `backlog` is not empty only while `state` is not `Ready`; input comes only while it is.
 
+mod memcache;
 mod parse;
 
 use crate::base::out::Out;
@@ -57,6 +58,14 @@ struct Sink {
     failed: bool,
 }
 
+/// What few sessions have.
+enum Kept {
+    /// A large value of the request in the carry.
+    Sink(Sink),
+    /// All that a client of memcached has sent in part.
+    Memcache(memcache::Cut),
+}
+
 /// The state of a connection.
 #[derive(Default)]
 pub struct Session {
@@ -65,7 +74,7 @@ pub struct Session {
     /// Boxed, as few sessions have any.
     #[expect(clippy::box_collection, reason = "8 bytes of every idle connection instead of 24")]
     backlog: Option<Box<Vec<u8>>>,
-    sink: Option<Box<Sink>>,
+    kept: Option<Box<Kept>>,
 }
 
 /// What became of a session that was given time.
@@ -83,7 +92,11 @@ impl Session {
     /// Bytes of input that wait here.
     #[must_use]
     pub fn input_bytes(&self) -> usize {
-        self.carry.bytes() + self.backlog.as_ref().map_or(0, |b| b.capacity())
+        let kept = match self.kept.as_deref() {
+            Some(Kept::Memcache(cut)) => cut.held_bytes(),
+            Some(Kept::Sink(_)) | None => 0,
+        };
+        self.carry.bytes() + self.backlog.as_ref().map_or(0, |b| b.capacity()) + kept
     }
 
     /// All memory held on behalf of the client, in bytes.
@@ -131,7 +144,7 @@ impl Session {
     /// It waits for the next turn.
     #[must_use]
     pub fn is_late(&self) -> bool {
-        matches!(self.state, State::Late)
+        matches!(self.state, State::Late | State::Held(Waits::Memory))
     }
 
     /// Input was read and will be answered, and not at some time that an operator has set.
@@ -143,7 +156,15 @@ impl Session {
     /// Nothing is under way, nothing waits.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        matches!(self.state, State::Ready) && self.carry.is_empty() && self.sink.is_none()
+        matches!(self.state, State::Ready) && self.carry.is_empty() && self.kept.is_none()
+    }
+
+    /// The large value that is being received.
+    fn sink_mut(&mut self) -> Option<&mut Sink> {
+        match self.kept.as_deref_mut()? {
+            Kept::Sink(sink) => Some(sink),
+            Kept::Memcache(cut) => cut.sink(),
+        }
     }
 
     /// Bytes arrived. All are consumed.
@@ -174,6 +195,9 @@ impl Session {
         bytes: &'b [u8],
         lot: &mut Lot<'a, 'b>,
     ) -> Result<Share, Parsed> {
+        if reader.speaks_memcache() {
+            return Session::memcache_ahead(engine, reader, bytes, lot);
+        }
         parse::window_alike(engine, reader, bytes, lot)
     }
 
@@ -189,6 +213,9 @@ impl Session {
         batch: &Batch<'_>,
         out: &mut Out,
     ) -> Flow {
+        if Reader::of(engine.clients.get(me)).speaks_memcache() {
+            return self.memcache_after_ahead(engine, me, arena, bytes, (parsed, end), batch, out);
+        }
         let at = parsed.end;
         let flow = match self.after_run(engine, me, bytes, 0, (parsed, end), batch, out) {
             Some(flow) => flow,
@@ -221,6 +248,10 @@ impl Session {
     ) -> Flow {
         let mut at = 0;
         loop {
+            let reader = Reader::of(engine.clients.get(me));
+            if reader.speaks_memcache() {
+                return self.memcache(engine, me, arena, &bytes[at..], out);
+            }
             if !self.carry.is_empty() {
                 match self.carry.feed(&bytes[at..], &Self::limits(engine, me)) {
                     Err(error) => return self.refuse(engine, error, out),
@@ -239,7 +270,7 @@ impl Session {
             }
             let start = at;
             let mut lot = Lot::of_window(arena, bytes.len() - at);
-            let parsed = parse::window(engine, Reader::of(engine.clients.get(me)), bytes, at, 0, &mut lot);
+            let parsed = parse::window(engine, reader, bytes, at, 0, &mut lot);
             at = parsed.end;
             let mut batch = lot.batch();
             let end = engine.run(me, &mut batch, &parsed.share, out);
@@ -282,6 +313,7 @@ impl Session {
                 Err(error) => Some(self.refuse(engine, error, out)),
                 Ok(_) => Some(Flow::Read),
             },
+            Stop::Error(ProtocolError::Memcache) if engine.turn_to_memcache(me) => None,
             Stop::Error(error) => Some(self.refuse(engine, error, out)),
         }
     }
@@ -335,7 +367,10 @@ impl Session {
         rest: &[u8],
         out: &mut Out,
     ) -> Option<Flow> {
-        let sink = self.sink.take();
+        let sink = match self.kept.take().map(|kept| *kept) {
+            Some(Kept::Sink(sink)) => Some(sink),
+            Some(Kept::Memcache(_)) | None => None,
+        };
         if let Some(sink) = &sink
             && sink.failed
         {
@@ -349,7 +384,7 @@ impl Session {
         match end {
             End::Held(_, waits) => {
                 engine.stats.commands -= 1;
-                self.sink = sink;
+                self.kept = sink.map(|sink| Box::new(Kept::Sink(sink)));
                 self.state = State::Held(waits);
             }
             End::Suspended(_, task) => {
@@ -384,7 +419,7 @@ impl Session {
         }
         let Some(bulk) = self.carry.pending_bulk().filter(|b| b.bulk_bytes > SINK_MIN_BYTES) else { return Flow::Read };
         let row = self.carry.arg(0).and_then(|name| engine.commands.find(name));
-        if row.is_none_or(|row| usize::from(row.run.value_arg) != bulk.arg_index) || self.sink.is_some() {
+        if row.is_none_or(|row| usize::from(row.run.value_arg) != bulk.arg_index) || self.kept.is_some() {
             return Flow::Read;
         }
         // An item of a short key might take the value itself; a blob must hold what no item can.
@@ -403,13 +438,14 @@ impl Session {
         };
         let have = self.carry.divert();
         let failed = engine.keyspace.with_shard(hash, |shard| shard.blob_append(blob, &have)).is_err();
-        self.sink = Some(Box::new(Sink { hash, blob, left_bytes: bulk.bulk_bytes - have.len(), failed }));
+        let sink = Sink { hash, blob, left_bytes: bulk.bulk_bytes - have.len(), failed };
+        self.kept = Some(Box::new(Kept::Sink(sink)));
         Flow::Sink
     }
 
     /// Where the next bytes of the value belong; `discard` takes them if there is no memory.
     pub fn sink<'s, A: Access>(&mut self, engine: &'s mut Engine<A>, discard: &'s mut [u8]) -> &'s mut [u8] {
-        let Some(sink) = &mut self.sink else { return discard };
+        let Some(sink) = self.sink_mut() else { return discard };
         let left = sink.left_bytes;
         if !sink.failed && engine.keyspace.blob_room(sink.hash, sink.blob).is_none() {
             sink.failed = true;
@@ -424,7 +460,7 @@ impl Session {
 
     /// `bytes` of the value have arrived in place.
     pub fn sunk<A: Access>(&mut self, engine: &mut Engine<A>, bytes: usize) -> Flow {
-        let Some(sink) = &mut self.sink else { return Flow::Read };
+        let Some(sink) = self.sink_mut() else { return Flow::Read };
         if !sink.failed {
             engine.keyspace.with_shard(sink.hash, |shard| shard.blob_advance(sink.blob, bytes));
         }
@@ -480,13 +516,13 @@ impl Session {
         }
         self.state = State::Ready;
         let backlog = self.backlog.take().map_or(Vec::new(), |b| *b);
-        let flow = if self.carry.is_empty() && backlog.is_empty() {
+        let flow = if self.carry.is_empty() && backlog.is_empty() && !self.has_whole_request() {
             Flow::Read
         } else {
             self.consume(engine, me, arena, &backlog, out)
         };
         match (&self.state, flow) {
-            (State::Task(_), _) => Turn::Again,
+            (State::Task(_) | State::Held(Waits::Memory), _) => Turn::Again,
             (State::Held(_) | State::Full, _) => Turn::Parked,
             (_, flow) => Turn::Flow(flow),
         }
@@ -504,7 +540,12 @@ impl Session {
 
     /// The connection has gone: gives back what lies in the keyspace. Returns a task that must go on nevertheless.
     pub fn close<A: Access>(self, engine: &mut Engine<A>, database: usize) -> Option<Box<dyn Task>> {
-        if let Some(sink) = self.sink {
+        let sink = match self.kept.map(|kept| *kept) {
+            Some(Kept::Sink(sink)) => Some(sink),
+            Some(Kept::Memcache(cut)) => cut.into_sink(),
+            None => None,
+        };
+        if let Some(sink) = sink {
             engine.keyspace.with_shard(sink.hash, |shard| shard.blob_release(sink.blob));
         }
         let State::Task(mut task) = self.state else { return None };

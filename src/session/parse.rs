@@ -10,7 +10,7 @@ use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 
 /// Requests of one batch: their buckets must still be cached when they run.
-const BATCH_MAX: usize = 128;
+pub(super) const BATCH_MAX: usize = 128;
 /// Shortest request but for inline ones, for sizing.
 const REQUEST_MIN_BYTES: usize = 14;
 
@@ -20,8 +20,8 @@ const ARGS_MAX: usize = 3 * BATCH_MAX;
 
 /// Requests of windows, as they are parsed.
 pub struct Lot<'a, 'b> {
-    args: ArenaVec<'a, &'b [u8]>,
-    requests: ArenaVec<'a, Request>,
+    pub(super) args: ArenaVec<'a, &'b [u8]>,
+    pub(super) requests: ArenaVec<'a, Request>,
     /// How the first request of the last window began; that of the next, of whichever client, mostly begins alike.
     habit: Option<(&'static Command<Exec>, Opening)>,
 }
@@ -65,15 +65,25 @@ impl<'a: 'b, 'b> Lot<'a, 'b> {
 /// What parsing needs to know of a client.
 #[derive(Clone, Copy)]
 pub struct Reader {
-    database: u32,
-    authenticated: bool,
+    pub(super) database: u32,
+    pub(super) authenticated: bool,
+    memcache: bool,
 }
 
 impl Reader {
     #[inline]
     #[must_use]
     pub fn of(client: &Client) -> Reader {
-        Reader { database: client.database, authenticated: client.gate & gate::UNAUTHENTICATED == 0 }
+        Reader {
+            database: client.database,
+            authenticated: client.gate & gate::UNAUTHENTICATED == 0,
+            memcache: client.is_memcache(),
+        }
+    }
+
+    #[inline]
+    pub(super) fn speaks_memcache(self) -> bool {
+        self.memcache
     }
 
     #[inline]

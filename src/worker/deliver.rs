@@ -32,6 +32,8 @@ impl<B: Backend, A: Access> Worker<B, A> {
         let exchange = &self.state.engine.pubsub;
         if exchange.has_outgoing() {
             self.hand_over();
+        } else if self.state.engine.pause.is_crowded() {
+            self.state.engine.pause.set_crowded(false);
         }
         if !self.state.engine.pubsub.outbox.is_empty() {
             self.write_outbox();
@@ -42,6 +44,7 @@ impl<B: Backend, A: Access> Worker<B, A> {
         let engine = &mut self.state.engine;
         let fleet = &engine.fleet;
         engine.pubsub.hand_over(|worker, parcel| fleet.tell_published(worker, parcel));
+        engine.pause.set_crowded(engine.pubsub.is_full());
     }
 
     /// Shows commands to the clients who watch. Who does not keep up is disconnected: at the limit of its class, or that of subscribers if its

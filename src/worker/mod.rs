@@ -10,6 +10,7 @@ pub mod crew;
 mod deliver;
 mod errands;
 mod rates;
+mod saving;
 #[cfg(test)]
 mod sim_tests;
 mod state;
@@ -21,7 +22,7 @@ use crate::db::{Access, Alone};
 use crate::exec::Engine;
 use crate::net::{Backend, Flow, Tuning};
 use crate::session::Turn;
-pub use state::State;
+pub use state::{MEMCACHE_SERVICE, State};
 use std::time::Duration;
 
 /// Time for all suspended commands of a turn.
@@ -106,6 +107,7 @@ impl<B: Backend, A: Access> Worker<B, A> {
         if std::mem::take(&mut self.state.engine.asks.reconfigured) {
             let config = &self.state.engine.config;
             self.backend.tune(&Tuning { tcp_keepalive_s: config.tcp_keepalive_s, spin_us: config.spin_us });
+            self.state.engine.reckon_room(true);
         }
         self.backend.flush(&mut self.state);
         let backend = &self.backend;

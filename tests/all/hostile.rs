@@ -346,9 +346,14 @@ fn ten_thousand_idle_connections() {
     }
     if !server.is_redis() {
         let each = |now: u64, before: u64| now.saturating_sub(before) / (IDLE - WARM) as u64;
-        let (counted, taken) = (each(c.info_number("used_memory"), before.0), each(server.resident_bytes(), before.1));
+        // A worker may hold buffers for a moment longer.
+        let mut counted = 0;
+        eventually("an idle connection keeps at most 256 bytes", || {
+            counted = each(c.info_number("used_memory"), before.0);
+            counted <= 256
+        });
+        let taken = each(server.resident_bytes(), before.1);
         println!("an idle connection: {counted} bytes counted, {taken} resident");
-        assert!(counted <= 256, "an idle connection keeps {counted} bytes");
         assert!(taken <= 512, "an idle connection takes {taken} bytes of resident memory");
     }
     for stream in &idle {

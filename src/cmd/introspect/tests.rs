@@ -89,6 +89,8 @@ static PUBSUB: &[Command<()>] = &[
     spec::PUBSUB_HELP.run(()),
 ];
 
+static MEMORY: &[Command<()>] = &[spec::MEMORY_USAGE.run(()), spec::MEMORY_HELP.run(())];
+
 #[rustfmt::skip]
 static ROWS: &[Command<()>] = &[
     spec::MULTI.run(()), spec::EXEC.run(()), spec::DISCARD.run(()), spec::WATCH.run(()), spec::UNWATCH.run(()),
@@ -110,6 +112,7 @@ static ROWS: &[Command<()>] = &[
     spec::ACL.container((), ACL), spec::SLOWLOG.container((), SLOWLOG), spec::LATENCY.container((), LATENCY),
     spec::MONITOR.run(()), spec::LOLWUT.run(()),
     spec::CONFIG.container((), CONFIG), spec::TIME.run(()), spec::DEBUG.run(()), spec::SHUTDOWN.run(()),
+    spec::MEMORY.container((), MEMORY),
     spec::SETBIT.run(()), spec::GETBIT.run(()), spec::BITCOUNT.run(()), spec::BITPOS.run(()), spec::BITOP.run(()),
     spec::BITFIELD.run(()), spec::BITFIELD_RO.run(()),
     spec::ZADD.run(()), spec::ZINCRBY.run(()), spec::ZREM.run(()), spec::ZCARD.run(()), spec::ZSCORE.run(()),
@@ -137,7 +140,7 @@ static ROWS: &[Command<()>] = &[
     spec::RPOP.run(()), spec::LLEN.run(()), spec::LRANGE.run(()), spec::LINDEX.run(()), spec::LSET.run(()),
     spec::LINSERT.run(()), spec::LREM.run(()), spec::LTRIM.run(()), spec::LPOS.run(()), spec::LMOVE.run(()),
     spec::RPOPLPUSH.run(()), spec::LMPOP.run(()), spec::BLPOP.run(()), spec::BRPOP.run(()), spec::BLMOVE.run(()),
-    spec::BRPOPLPUSH.run(()), spec::BLMPOP.run(()),
+    spec::BRPOPLPUSH.run(()), spec::BLMPOP.run(()), spec::SORT.run(()), spec::SORT_RO.run(()),
 ];
 
 fn commands() -> Commands<()> {

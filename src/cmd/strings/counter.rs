@@ -7,6 +7,7 @@ use crate::base::float::Extended;
 use crate::base::int;
 use crate::db::NewValue;
 use crate::db::item::Value;
+use crate::db::marks::Marking;
 use crate::db::view::Deadline;
 use crate::proto::errors;
 
@@ -61,7 +62,7 @@ pub fn incrbyfloat(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         let sum = value.plus(increment).ok_or(errors::NAN_OR_INFINITY)?;
         let mut text = Vec::new();
         sum.write(&mut text);
-        ctx.db.set_string(key, NewValue::Raw(&text), Deadline::Keep)?;
+        ctx.db.set_marked(key, NewValue::Raw(&text), Deadline::Keep, Marking::Keep)?;
         ctx.report(key, Event::IncrByFloat);
         ctx.reply.bulk(&text);
         Ok(())

@@ -5,7 +5,7 @@ use crate::db::Db;
 use crate::db::hold::Mode;
 
 /// The name of a key, its own copy; held or still to be.
-pub(super) struct HeldName {
+pub(in crate::cmd) struct HeldName {
     pub name: Vec<u8>,
     holds: bool,
 }

@@ -9,6 +9,8 @@ mod pairs;
 mod range;
 mod set;
 
+pub(super) use held::HeldName;
+
 pub use compare::{delex, delifeq, digest};
 pub use counter::{decr, decrby, incr, incrby, incrbyfloat};
 pub use lcs::lcs;

@@ -7,6 +7,7 @@ use super::super::options::parse_int;
 use super::held::HeldName;
 use crate::base::int;
 use crate::db::item::Value;
+use crate::db::marks::Marking;
 use crate::db::view::Deadline;
 use crate::db::{Db, DbError, Key, NewValue};
 use crate::proto::errors;
@@ -149,7 +150,7 @@ fn put_received(ctx: &mut Ctx<'_>, key: Key<'_>, place: Place, id: BlobId) -> Ou
             // It is the whole of the new value.
             drop(source);
             return ctx.attempt(|ctx| {
-                ctx.db.set_string(key, NewValue::Blob(id), Deadline::Keep)?;
+                ctx.db.set_marked(key, NewValue::Blob(id), Deadline::Keep, Marking::Keep)?;
                 let len = ctx.db.len_for_write(key)?;
                 ctx.db.mark_modified(key);
                 ctx.report(key, place.event());
@@ -231,7 +232,7 @@ impl PutTask {
             // Its deadline has passed meanwhile: after the change, as it were.
             ctx.db.blob_drop(key, patched.id);
         } else {
-            ctx.db.set_string(key, NewValue::Blob(patched.id), Deadline::Keep)?;
+            ctx.db.set_marked(key, NewValue::Blob(patched.id), Deadline::Keep, Marking::Keep)?;
             ctx.db.mark_modified(key);
             ctx.report(key, self.place.event());
         }

@@ -1,7 +1,7 @@
 //! What takes out members by their place: ZREMRANGEBYRANK ZREMRANGEBYSCORE ZREMRANGEBYLEX ZPOPMIN ZPOPMAX ZMPOP.
 
 use super::members::report_removed;
-use super::sliced::{Output, Work, at_once, in_slices};
+use super::sliced::{Output, Work, at_once, held, in_slices};
 use super::{AT_ONCE, Ends, PIECE, parse_lex_ends, parse_score_ends, ranks};
 use crate::base::entry;
 use crate::base::int;
@@ -223,6 +223,17 @@ pub fn take(ctx: &mut Ctx<'_>, key: Key<'_>, from: End, count: usize) -> Result<
     let Some((popped, is_empty)) = done else { return Ok(None) };
     report_removed(ctx, key, event_of(from), popped, is_empty);
     Ok(Some(run))
+}
+
+/// Takes up to `count` elements for a client that has waited for them and for which the name of the key is held; that ends when all are taken.
+pub fn take_reserved(ctx: &mut Ctx<'_>, key: Key<'_>, from: End, count: usize) -> Outcome {
+    let name = key.bytes.to_vec();
+    held(
+        ctx,
+        vec![name.clone()],
+        Mode::Exclusive,
+        Pop { name, from, left: count, style: Style::Keyed, run: Vec::new(), popped: 0 },
+    )
 }
 
 /// Pops from a key that is there.

@@ -142,6 +142,11 @@ pub(super) fn in_slices(ctx: &mut Ctx<'_>, names: Vec<Vec<u8>>, mode: Mode, work
     ctx.suspend(Box::new(sliced))
 }
 
+/// The same for names that are held already.
+pub(super) fn held(ctx: &mut Ctx<'_>, names: Vec<Vec<u8>>, mode: Mode, work: impl Work + 'static) -> Outcome {
+    ctx.suspend(Box::new(Sliced { names, mode, work, holding: true, output: None }))
+}
+
 struct Sliced<W> {
     names: Vec<Vec<u8>>,
     mode: Mode,
