@@ -96,11 +96,12 @@ fn serve(mut config: Config) -> Result<(), String> {
     if let Some(user) = &config.user {
         user::become_user(user)?;
     }
+    let pidfile = config.pidfile.clone().map(PidFile::write);
     let facts = facts(&config, workers, &addresses);
     let now_ms = Clock::system().unix_ms();
     let store = Arc::new(Store::new(workers, now_ms / 1000));
     log::info!(
-        "Dolmen {} is starting: pid {}, {workers} worker{}, {} databases",
+        "Dolmen {} is starting, PID: {}, {workers} worker{}, {} databases",
         env!("CARGO_PKG_VERSION"),
         std::process::id(),
         if workers == 1 { "" } else { "s" },
@@ -131,6 +132,7 @@ fn serve(mut config: Config) -> Result<(), String> {
     if let Some(why) = store.fatal() {
         return Err(why);
     }
+    drop(pidfile);
     log::info!("Dolmen is now ready to exit, bye bye...");
     Ok(())
 }
@@ -179,6 +181,25 @@ fn serve_by(
         }
         result
     })
+}
+
+/// The file with the process id; it goes with the server.
+struct PidFile(std::path::PathBuf);
+
+impl PidFile {
+    /// As in Redis, a server without its file is better than none.
+    fn write(path: std::path::PathBuf) -> PidFile {
+        if let Err(error) = std::fs::write(&path, format!("{}\n", std::process::id())) {
+            log::warn!("cannot write the process id to {}: {error}", path.display());
+        }
+        PidFile(path)
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
 }
 
 /// Begins to load the snapshot of the last run.

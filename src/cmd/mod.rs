@@ -7,6 +7,7 @@ pub mod client;
 pub mod connection;
 pub mod control;
 pub mod ctx;
+pub mod debug;
 pub mod dump;
 pub mod elsewhere;
 pub mod expire;

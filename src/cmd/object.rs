@@ -41,7 +41,7 @@ pub fn encoding(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     about(ctx, args, |item| Answer::Text(encoding_name(item)))
 }
 
-fn encoding_name(item: &Item<'_>) -> &'static str {
+pub(super) fn encoding_name(item: &Item<'_>) -> &'static str {
     match item.value() {
         Value::Int(_) => "int",
         Value::Raw(_) if item.header().flags & flag::MODIFIED != 0 => "raw",

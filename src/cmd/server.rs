@@ -1,4 +1,4 @@
-//! Commands about the server: COMMAND, TIME, DEBUG, SHUTDOWN, and what containers share.
+//! Commands about the server: COMMAND, TIME, SHUTDOWN, and what containers share.
 
 use super::ctx::{Args, Ctx, Exec, Outcome};
 use super::introspect::{self, Sink};
@@ -102,43 +102,20 @@ pub fn time(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
     Outcome::Done
 }
 
-/// DEBUG SLEEP seconds | RELOAD [option ...] | HELP
-pub fn debug(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    match (&*args[1].to_ascii_lowercase(), args.len()) {
-        (b"sleep", 3) => {
-            // As strtod does in Redis, what is no number counts as 0.
-            let seconds = std::str::from_utf8(args[2]).ok().and_then(|s| s.parse::<f64>().ok()).unwrap_or(0.0);
-            let time = Duration::try_from_secs_f64(seconds.max(0.0)).map_or(SLEEP_MAX, |t| t.min(SLEEP_MAX));
-            // The server stands still, not this worker only.
-            ctx.fleet.tell_others(|| {
-                Box::new(move |local, _| {
-                    local.asks.sleep = Some(local.asks.sleep.unwrap_or_default() + time);
-                    true
-                })
-            });
-            ctx.asks.sleep = Some(ctx.asks.sleep.unwrap_or_default() + time);
-            ctx.suspend(Box::new(Awake { since: ctx.profile.ticker.now(), ticks: 0 }));
-            Outcome::Suspended
-        }
-        (b"reload", 2..) => super::persistence::reload(ctx, &args[2..]),
-        (b"help", 2) => {
-            let lines = [
-                "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-                "RELOAD [option ...]",
-                "    Save the RDB on disk (unless NOSAVE) and load it. Options: MERGE, NOFLUSH, NOSAVE.",
-                "SLEEP <seconds>",
-                "    Stop the server for <seconds>. Decimals allowed.",
-                "HELP",
-                "    Print this help.",
-            ];
-            ctx.reply.array(lines.len());
-            for line in lines {
-                ctx.reply.simple(line);
-            }
-            Outcome::Done
-        }
-        _ => ctx.fail(errors::subcommand_syntax("debug", args[1])),
-    }
+/// `DEBUG SLEEP seconds`
+pub fn sleep(ctx: &mut Ctx<'_>, seconds: &[u8]) -> Outcome {
+    // As strtod does in Redis, what is no number counts as 0.
+    let seconds = std::str::from_utf8(seconds).ok().and_then(|s| s.parse::<f64>().ok()).unwrap_or(0.0);
+    let time = Duration::try_from_secs_f64(seconds.max(0.0)).map_or(SLEEP_MAX, |t| t.min(SLEEP_MAX));
+    // The server stands still, not this worker only.
+    ctx.fleet.tell_others(|| {
+        Box::new(move |local, _| {
+            local.asks.sleep = Some(local.asks.sleep.unwrap_or_default() + time);
+            true
+        })
+    });
+    ctx.asks.sleep = Some(ctx.asks.sleep.unwrap_or_default() + time);
+    ctx.suspend(Box::new(Awake { since: ctx.profile.ticker.now(), ticks: 0 }))
 }
 
 /// The reply to DEBUG SLEEP, which comes when the server wakes.

@@ -37,14 +37,19 @@ pub fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     let (mut eviction, mut limit_bytes) = (ctx.config.eviction, ctx.config.maxmemory_bytes);
     // What has happened so far is told as it was wanted then.
     ctx.publish_news();
+    let privileged = super::debug::may_change_protected(ctx);
     let changed = settings.change(ctx.config, |config| {
+        let dir = config.dir.clone();
         let (clients_max, level) = (config.maxclients, config.loglevel);
-        config.set_all(pairs).map_err(|(i, error)| error.reply(pairs[i][0]))?;
+        config.set_all_by(privileged, pairs).map_err(|(i, error)| error.reply(pairs[i][0]))?;
         if config.maxclients > clients_max {
             let room = ClientRoom::make(config.maxclients).maxclients;
             if room < config.maxclients {
                 return Err(errors::max_clients_refused(room));
             }
+        }
+        if config.dir != dir {
+            std::env::set_current_dir(&config.dir).map_err(|error| errors::dir_refused(&error))?;
         }
         if config.loglevel != level {
             set_level(config.loglevel);

@@ -100,7 +100,7 @@ pub fn get(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
                 Ok(count) => count,
                 Err(_) => return ctx.fail(errors::SLOWLOG_COUNT),
             },
-            Err(failure) => return ctx.fail(failure),
+            Err(_) => return ctx.fail(errors::SLOWLOG_COUNT),
         },
         _ => return ctx.fail(errors::subcommand_syntax("slowlog", args[1])),
     };

@@ -4,8 +4,8 @@ use super::bits::{self, field, op};
 use super::ctx::{Exec, Sliced};
 use super::spec::{self, Command};
 use super::{
-    acl, connection, control, dump, expire, hashes, info, keys, latency, lists, many, memory, monitor, moves, object,
-    persistence, pubsub, scan, server, sets, settings, slowlog, sort, strings, tracking, transactions, zsets,
+    acl, connection, control, debug, dump, expire, hashes, info, keys, latency, lists, many, memory, monitor, moves,
+    object, persistence, pubsub, scan, server, sets, settings, slowlog, sort, strings, tracking, transactions, zsets,
 };
 use crate::acl::Channels;
 use crate::db::hold::Mode;
@@ -331,7 +331,7 @@ static ROWS: &[Command<Exec>] = &[
     spec::MONITOR.run(Exec::new(monitor::monitor)),
     spec::LOLWUT.run(Exec::new(monitor::lolwut)),
     spec::TIME.run(Exec::new(server::time)),
-    spec::DEBUG.run(Exec::new(server::debug)),
+    spec::DEBUG.run(Exec::new(debug::debug)),
     spec::MEMORY.container(Exec::new(server::unknown_subcommand), MEMORY),
     spec::SAVE.run(Exec::new(persistence::save)),
     spec::BGSAVE.run(Exec::new(persistence::bgsave)),

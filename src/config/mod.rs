@@ -7,12 +7,15 @@
 
 mod cli;
 mod file;
+mod kept;
 mod memcached;
+mod operator;
 mod rewrite;
 mod table;
 mod value;
 mod words;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
@@ -113,6 +116,13 @@ pub struct Config {
     pub latency_tracking: bool,
     /// Those that INFO tells.
     pub latency_percentiles: Vec<f64>,
+    pub pidfile: Option<PathBuf>,
+    pub debug_command: Allowed,
+    pub protected_configs: Allowed,
+    /// How deep in included files it is being read.
+    pub included: u32,
+    /// Directives without effect that differ from their defaults.
+    pub kept: BTreeMap<&'static str, Vec<u8>>,
     /// Microseconds a worker polls before it blocks.
     pub spin_us: u32,
     /// Whom to become, if started as root (`dolmen memcached -u`).
@@ -180,6 +190,11 @@ impl Default for Config {
             latency_monitor_ms: 0,
             latency_tracking: false,
             latency_percentiles: Vec::new(),
+            pidfile: None,
+            debug_command: Allowed::No,
+            protected_configs: Allowed::No,
+            included: 0,
+            kept: BTreeMap::new(),
             spin_us: 0,
             user: None,
             save_points: SavePoints::default(),
@@ -190,7 +205,7 @@ impl Default for Config {
             snapshot_buffer_percent: 0,
             config_file: None,
         };
-        for directive in DIRECTIVES {
+        for directive in DIRECTIVES.iter() {
             let fits = directive.apply(&mut config, &[directive.default.as_bytes()]);
             // `dir` fails when the directory we were started in was removed meanwhile: it stays ".".
             assert!(fits.is_ok() || directive.name == "dir", "default of '{}': {fits:?}", directive.name);
@@ -219,7 +234,7 @@ impl Config {
                 }
                 continue;
             }
-            for directive in DIRECTIVES {
+            for directive in DIRECTIVES.iter() {
                 for name in directive.names().filter(|name| glob(pattern, name.as_bytes(), true)) {
                     add(name, directive);
                 }
@@ -230,7 +245,11 @@ impl Config {
 
     /// CONFIG SET of one directive. On success the caller applies what the returned directive governs.
     pub fn set(&mut self, name: &[u8], value: &[u8]) -> Result<&'static Directive, SetError> {
-        let directive = settable(name)?;
+        self.set_by(false, name, value)
+    }
+
+    fn set_by(&mut self, privileged: bool, name: &[u8], value: &[u8]) -> Result<&'static Directive, SetError> {
+        let directive = settable(name, privileged)?;
         self.save_points.close();
         let applied = directive.apply(self, &[value]);
         self.save_points.close();
@@ -240,10 +259,15 @@ impl Config {
 
     /// CONFIG SET of several, all or none: names and values in turn. On failure says which name it is about, by its position.
     pub fn set_all(&mut self, pairs: &[[&[u8]; 2]]) -> Result<(), (usize, SetError)> {
+        self.set_all_by(false, pairs)
+    }
+
+    /// The same for somebody who may, or may not, change those that are protected.
+    pub fn set_all_by(&mut self, privileged: bool, pairs: &[[&[u8]; 2]]) -> Result<(), (usize, SetError)> {
         // As in Redis, all names are looked at before any value.
         let mut seen = Vec::with_capacity(pairs.len());
         for (i, [name, _]) in pairs.iter().enumerate() {
-            let directive = settable(name).map_err(|error| (i, error))?;
+            let directive = settable(name, privileged).map_err(|error| (i, error))?;
             if seen.contains(&directive.name) {
                 return Err((i, SetError::Duplicate));
             }
@@ -251,7 +275,7 @@ impl Config {
         }
         let mut next = self.clone();
         for (i, [name, value]) in pairs.iter().enumerate() {
-            next.set(name, value).map_err(|error| (i, error))?;
+            next.set_by(privileged, name, value).map_err(|error| (i, error))?;
         }
         *self = next;
         Ok(())
@@ -292,15 +316,17 @@ impl Config {
                 "io-threads has no effect: all workers read, execute and write, see the directive 'workers'".into(),
             );
         }
+        notes.extend(self.notes_on_kept());
         notes
     }
 }
 
 /// The directive `name`, if CONFIG SET may change it.
-fn settable(name: &[u8]) -> Result<&'static Directive, SetError> {
+fn settable(name: &[u8], privileged: bool) -> Result<&'static Directive, SetError> {
     let directive = find(name).ok_or(SetError::Unknown)?;
     match directive.mutability {
         Mutability::Mutable => Ok(directive),
+        Mutability::Protected if privileged => Ok(directive),
         Mutability::Protected => Err(SetError::Protected),
         Mutability::Immutable => Err(SetError::Immutable),
     }
@@ -335,6 +361,29 @@ impl SetError {
 }
 
 const REFUSED: &str = "ERR CONFIG SET failed (possibly related to argument '";
+
+/// A size in bytes as directives have it: `10mb`.
+#[must_use]
+pub fn memory_bytes(text: &[u8]) -> Option<u64> {
+    value::memory(text).ok()
+}
+
+/// To whom something is allowed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Allowed {
+    No,
+    Yes,
+    /// To clients of this machine.
+    Local,
+}
+
+impl Allowed {
+    /// Is it to a client that is of this machine, or is not?
+    #[must_use]
+    pub fn to(self, local: bool) -> bool {
+        self == Allowed::Yes || self == Allowed::Local && local
+    }
+}
 
 /// One address of `bind`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -63,7 +63,7 @@ fn rewritten(config: &Config, old: &[u8]) -> Vec<u8> {
     };
     let mut users = config.users.iter();
     for (line, directive) in &lines {
-        if directive.is_some() {
+        if directive.is_some() || is_called(line, b"include") {
             // A line that does not apply any more (a directory that is relative to another one) differs, and is replaced.
             let _ = file::apply_text(&mut in_file, line);
         }
@@ -76,7 +76,7 @@ fn rewritten(config: &Config, old: &[u8]) -> Vec<u8> {
     };
     let mut done: Vec<&str> = Vec::new();
     for (line, directive) in &lines {
-        if is_user(line) {
+        if is_called(line, b"user") {
             // Those that there are take the places of those that there were.
             users.next().into_iter().for_each(|words| line_out(&user_line(words)));
             continue;
@@ -101,9 +101,10 @@ fn rewritten(config: &Config, old: &[u8]) -> Vec<u8> {
     new
 }
 
-fn is_user(line: &[u8]) -> bool {
+/// Is it a line of this directive?
+fn is_called(line: &[u8], name: &[u8]) -> bool {
     let word = line.split(u8::is_ascii_whitespace).find(|word| !word.is_empty());
-    word.is_some_and(|word| word.eq_ignore_ascii_case(b"user"))
+    word.is_some_and(|word| word.eq_ignore_ascii_case(name))
 }
 
 /// A user as it stands in a file.

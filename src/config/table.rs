@@ -6,10 +6,13 @@ use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, access};
 
+use super::kept::KEPT;
+use super::operator::OPERATOR;
 use super::value::{self, ValueError};
 use super::{BindAddr, Config, OutputLimit, OutputLimits, SavePoint};
 use crate::base::collate::Collation;
@@ -43,10 +46,14 @@ pub enum Group {
     Memory,
     Data,
     Persistence,
+    /// Of what is not here yet.
+    Later,
+    /// Of what is done in another way.
+    Fixed,
 }
 
 impl Group {
-    pub const ALL: [Group; 7] = [
+    pub const ALL: [Group; 9] = [
         Group::Network,
         Group::Clients,
         Group::General,
@@ -54,6 +61,8 @@ impl Group {
         Group::Memory,
         Group::Data,
         Group::Persistence,
+        Group::Later,
+        Group::Fixed,
     ];
 
     pub fn title(self) -> &'static str {
@@ -65,6 +74,8 @@ impl Group {
             Group::Memory => "Memory",
             Group::Data => "Encodings as OBJECT tells them",
             Group::Persistence => "Persistence",
+            Group::Later => "Accepted with a warning: of what is not here yet",
+            Group::Fixed => "Accepted with a warning: of what is done in another way here",
         }
     }
 }
@@ -123,7 +134,7 @@ pub(super) enum Kind {
 const FOREGROUND: &str = "the server stays in the foreground: only 'daemonize no' is accepted";
 const UNSUPERVISED: &str = "the server reports to no supervisor: only 'supervised no' is accepted";
 /// Upper end of Redis's `int` settings.
-const INT_MAX: i64 = i32::MAX as i64;
+pub(super) const INT_MAX: i64 = i32::MAX as i64;
 /// Upper end of Redis's memory settings, in bytes.
 const MEMORY_BYTES_MAX: i64 = i64::MAX;
 const BIND_ADDRS_MAX: usize = 16;
@@ -132,7 +143,10 @@ const HZ_MIN: i64 = 1;
 const HZ_MAX: i64 = 500;
 
 /// Every directive, in the order of `--help` and CONFIG GET.
-pub static DIRECTIVES: &[Directive] = &[
+pub static DIRECTIVES: LazyLock<Vec<&'static Directive>> =
+    LazyLock::new(|| ROWS.iter().chain(OPERATOR).chain(KEPT).collect());
+
+static ROWS: &[Directive] = &[
     Directive {
         name: "port",
         aliases: &[],
@@ -336,49 +350,6 @@ pub static DIRECTIVES: &[Directive] = &[
         },
     },
     Directive {
-        name: "aclfile",
-        aliases: &[],
-        group: Group::Clients,
-        default: "",
-        mutability: Mutability::Immutable,
-        summary: "File with the users, a line each (ACL LOAD, ACL SAVE)",
-        kind: Kind::Text {
-            what: "<path>",
-            get: |c| path_text(c.aclfile.as_deref()),
-            set: |c, v| {
-                c.aclfile = optional_path(v)?;
-                Ok(())
-            },
-        },
-    },
-    Directive {
-        name: "acl-pubsub-default",
-        aliases: &[],
-        group: Group::Clients,
-        default: "resetchannels",
-        mutability: Mutability::Mutable,
-        summary: "Channels that a new user may use: allchannels, or none",
-        kind: Kind::Enum {
-            names: &["allchannels", "resetchannels"],
-            get: |c| usize::from(!c.acl_pubsub_default),
-            set: |c, position| c.acl_pubsub_default = position == 0,
-        },
-    },
-    Directive {
-        name: "acllog-max-len",
-        aliases: &[],
-        group: Group::Clients,
-        default: "128",
-        mutability: Mutability::Mutable,
-        summary: "Most entries of ACL LOG",
-        kind: Kind::Integer {
-            min: 0,
-            max: INT_MAX,
-            get: |c| c.acl_log_len_max.into(),
-            set: |c, v| c.acl_log_len_max = narrow(v),
-        },
-    },
-    Directive {
         name: "maxclients",
         aliases: &[],
         group: Group::Clients,
@@ -556,79 +527,6 @@ pub static DIRECTIVES: &[Directive] = &[
             set: |c, v| {
                 let refused = || ValueError::Refused("Invalid event class character. Use 'Ag$lshzxeKEtmdn'.".into());
                 c.notify = Classes::parse(v).ok_or_else(refused)?;
-                Ok(())
-            },
-        },
-    },
-    Directive {
-        name: "slowlog-log-slower-than",
-        aliases: &[],
-        group: Group::General,
-        default: "10000",
-        mutability: Mutability::Mutable,
-        summary: "Microseconds from which on a command is in SLOWLOG, -1 = none",
-        kind: Kind::Integer {
-            min: -1,
-            max: i64::MAX,
-            get: |c| c.slowlog_slower_us,
-            set: |c, v| c.slowlog_slower_us = v,
-        },
-    },
-    Directive {
-        name: "slowlog-max-len",
-        aliases: &[],
-        group: Group::General,
-        default: "128",
-        mutability: Mutability::Mutable,
-        summary: "Most entries of SLOWLOG",
-        kind: Kind::Integer {
-            min: 0,
-            max: u32::MAX as i64,
-            get: |c| c.slowlog_len_max.into(),
-            set: |c, v| c.slowlog_len_max = narrow(v),
-        },
-    },
-    Directive {
-        name: "latency-monitor-threshold",
-        aliases: &[],
-        group: Group::General,
-        default: "0",
-        mutability: Mutability::Mutable,
-        summary: "Milliseconds from which on LATENCY notes what took so long, 0 = nothing",
-        kind: Kind::Integer {
-            min: 0,
-            max: i64::MAX,
-            get: |c| c.latency_monitor_ms.cast_signed(),
-            set: |c, v| c.latency_monitor_ms = narrow(v),
-        },
-    },
-    Directive {
-        name: "latency-tracking",
-        aliases: &[],
-        group: Group::General,
-        default: "yes",
-        mutability: Mutability::Mutable,
-        summary: "Keep how long the calls of each command take",
-        kind: Kind::Bool {
-            get: |c| c.latency_tracking,
-            set: |c, on| {
-                c.latency_tracking = on;
-                Ok(())
-            },
-        },
-    },
-    Directive {
-        name: "latency-tracking-info-percentiles",
-        aliases: &[],
-        group: Group::General,
-        default: "50 99 99.9",
-        mutability: Mutability::Mutable,
-        summary: "Percentiles of these times that INFO latencystats tells",
-        kind: Kind::List {
-            what: "<percentile>...",
-            get: |c| c.latency_percentiles.iter().map(f64::to_string).collect::<Vec<_>>().join(" ").into_bytes(),
-            set: |c, words| {
-                c.latency_percentiles = percentiles(words)?;
                 Ok(())
             },
         },
@@ -1001,7 +899,10 @@ pub static DIRECTIVES: &[Directive] = &[
 
 /// The directive called `name`, in either case.
 pub fn find(name: &[u8]) -> Option<&'static Directive> {
-    DIRECTIVES.iter().find(|directive| directive.names().any(|known| name.eq_ignore_ascii_case(known.as_bytes())))
+    DIRECTIVES
+        .iter()
+        .copied()
+        .find(|directive| directive.names().any(|known| name.eq_ignore_ascii_case(known.as_bytes())))
 }
 
 /// The directive name most like `name`, if one is near enough for a slip of the keyboard.
@@ -1013,7 +914,7 @@ pub(super) fn closest(name: &[u8]) -> Option<&'static str> {
     let name = name.to_ascii_lowercase();
     let (distance, best) = DIRECTIVES
         .iter()
-        .flat_map(Directive::names)
+        .flat_map(|directive| directive.names())
         .map(|known| (edit_distance(&name, known.as_bytes()), known))
         .min_by_key(|&(distance, _)| distance)?;
     (distance <= (name.len() / 3).max(1)).then_some(best)
@@ -1112,7 +1013,7 @@ impl Directive {
 }
 
 /// A number into the type of its field, which holds the whole range of its row.
-fn narrow<T: TryFrom<i64>>(number: i64) -> T {
+pub(super) fn narrow<T: TryFrom<i64>>(number: i64) -> T {
     T::try_from(number).ok().expect("the range of a directive fits its field")
 }
 
@@ -1199,12 +1100,12 @@ fn set_bind(config: &mut Config, words: &[&[u8]]) -> Result<(), ValueError> {
     Ok(())
 }
 
-fn path_text(path: Option<&Path>) -> Vec<u8> {
+pub(super) fn path_text(path: Option<&Path>) -> Vec<u8> {
     path.map_or_else(Vec::new, |path| path.as_os_str().as_bytes().to_vec())
 }
 
 /// A path, or none for an empty word.
-fn optional_path(word: &[u8]) -> Result<Option<PathBuf>, ValueError> {
+pub(super) fn optional_path(word: &[u8]) -> Result<Option<PathBuf>, ValueError> {
     if word.contains(&0) {
         return Err(ValueError::Refused("a path must not contain a NUL byte".into()));
     }
@@ -1222,17 +1123,6 @@ fn set_dir(config: &mut Config, word: &[u8]) -> Result<(), ValueError> {
     access(&path, AccessFlags::X_OK).map_err(ValueError::Os)?;
     config.dir = path;
     Ok(())
-}
-
-/// Percentages of calls.
-fn percentiles(words: &[&[u8]]) -> Result<Vec<f64>, ValueError> {
-    let percentile = |word: &&[u8]| {
-        let number = std::str::from_utf8(word).ok().and_then(|text| text.parse::<f64>().ok());
-        number.filter(|number| (0.0..=100.0).contains(number)).ok_or_else(|| {
-            ValueError::Refused("latency-tracking-info-percentiles should contain a float between 0.0 and 100.0".into())
-        })
-    };
-    words.iter().filter(|word| !word.is_empty()).map(percentile).collect()
 }
 
 fn output_limits_text(limits: &OutputLimits) -> Vec<u8> {

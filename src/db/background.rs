@@ -88,6 +88,9 @@ impl Shard {
     /// When the next deadline may be due, in Unix milliseconds.
     #[must_use]
     pub fn next_due_ms(&self) -> Option<u64> {
+        if !self.active_expire {
+            return None;
+        }
         let due_ms = |d: &Database| {
             let fields = d.fields.as_ref().and_then(|fields| fields.next_due_ms());
             d.wheel.as_ref().and_then(|wheel| wheel.next_due_ms()).into_iter().chain(fields).min()
@@ -107,8 +110,10 @@ impl Shard {
         loop {
             let mut pending = false;
             for index in 0..self.databases_used {
-                pending |= self.expire_some(index, now_ms);
-                pending |= self.expire_fields(index, now_ms);
+                if self.active_expire {
+                    pending |= self.expire_some(index, now_ms);
+                    pending |= self.expire_fields(index, now_ms);
+                }
                 let Shard { slab, databases, containers, seed, .. } = &mut *self;
                 pending |= databases[index].table.maintain(slab, &ItemHash { seed: *seed }, 1);
                 let free = |slab: &mut Slab, h| free_item(slab, containers, h);

@@ -223,6 +223,8 @@ pub struct Shard {
     /// Of the encodings that containers tell.
     pub limits: crate::types::Limits,
     pub stats: ShardStats,
+    /// Expired keys go that nobody asks for (DEBUG SET-ACTIVE-EXPIRE).
+    pub active_expire: bool,
     pub holds: hold::Holds,
     pub waiters: waiters::Waiters,
     watches: watch::Watches,
@@ -262,6 +264,7 @@ impl Shard {
             scratch: Vec::new(),
             limits: crate::types::Limits::default(),
             stats: ShardStats::default(),
+            active_expire: true,
             holds: hold::Holds::default(),
             waiters: waiters::Waiters::default(),
             watches: watch::Watches::default(),

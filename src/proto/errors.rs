@@ -133,6 +133,11 @@ pub const ACL_SAVE: &str =
     "ERR There was an error trying to save the ACLs. Please check the server logs for more information";
 pub const USER_NAME: &str = "ERR Usernames can't contain spaces or null characters";
 pub const DEFAULT_USER: &str = "ERR The 'default' user cannot be removed";
+pub const DEBUG_NOT_ALLOWED: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it \
+     from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.";
+pub const DEBUG_MEMORY_VALUE: &str = "ERR argument must be a memory value bigger than 1 and smaller than 4gb";
+pub const DEBUG_NOT_A_LISTPACK: &str = "ERR Not a listpack encoded object.";
+pub const DEBUG_PROTOCOL: &str = "ERR Wrong protocol type name. Please use one of the following: string|integer|double|null|array|set|map|attrib|push|verbatim|true|false";
 pub const SLOWLOG_COUNT: &str = "ERR count should be greater than or equal to -1";
 pub const GENPASS_BITS: &str =
     "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096";
@@ -295,6 +300,11 @@ pub fn max_clients_refused(room: u32) -> Vec<u8> {
          number of clients, try with {room}"
     )
     .into_bytes()
+}
+
+/// CONFIG SET dir to where the server cannot go.
+pub fn dir_refused(error: &std::io::Error) -> Vec<u8> {
+    format!("ERR CONFIG SET failed (possibly related to argument 'dir') - {error}").into_bytes()
 }
 
 /// CONFIG REWRITE.

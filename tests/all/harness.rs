@@ -154,7 +154,7 @@ impl Server {
             fs::write(&path, text).expect("a configuration file");
             command.arg(path);
         }
-        common_arguments(&mut command, kind, port, folder.path());
+        common_arguments(&mut command, port, folder.path());
         let log = File::create(folder.path().join("output")).expect("a file for the server's output");
         let child = command
             .args(arguments)
@@ -275,16 +275,12 @@ impl Drop for Server {
 }
 
 /// What every server is told.
-fn common_arguments(command: &mut Command, kind: Kind, port: u16, folder: &Path) {
+fn common_arguments(command: &mut Command, port: u16, folder: &Path) {
     command.current_dir(folder);
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
     command.arg("--dir").arg(folder);
     // Whoever wants files says so; they are in the server's folder.
-    command.args(["--save", "", "--appendonly", "no"]);
-    if kind == Kind::Redis {
-        // What Dolmen does not need to be told: DEBUG needs no permission.
-        command.args(["--enable-debug-command", "yes"]);
-    }
+    command.args(["--save", "", "--appendonly", "no", "--enable-debug-command", "yes"]);
 }
 
 /// Runs the server under test with `arguments` only, to its end, and returns its status and all it wrote.

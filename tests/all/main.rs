@@ -40,6 +40,7 @@ mod monitor;
 mod moves;
 mod notifications;
 mod notifications_collections;
+mod operator;
 mod persistence;
 mod protocol;
 mod pubsub;

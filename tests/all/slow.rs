@@ -128,7 +128,7 @@ fn the_slow_log() {
             SLOWLOG                     => -ERR wrong number of arguments for 'slowlog' command
             SLOWLOG NOSUCH              => -ERR unknown subcommand 'NOSUCH'. Try SLOWLOG HELP.
             SLOWLOG GET -2              => -ERR count should be greater than or equal to -1
-            SLOWLOG GET x               => -ERR value is not an integer or out of range
+            SLOWLOG GET x               => -ERR count should be greater than or equal to -1
             SLOWLOG GET 1 2             => -ERR unknown subcommand or wrong number of arguments for 'GET'. Try SLOWLOG HELP.
             SLOWLOG RESET               => +OK
             SLOWLOG LEN                 => :0
