@@ -117,7 +117,7 @@ pub(super) fn apply(config: &mut Config, name: &[u8], values: &[Vec<u8>]) -> Res
         return Ok(());
     }
     let Some(directive) = table::find(name) else {
-        let closest = table::closest(name);
+        let closest = super::spelling::closest(name);
         return Err(DirectiveError::Unknown { name: String::from_utf8_lossy(name).into_owned(), closest });
     };
     let values: Vec<&[u8]> = values.iter().map(Vec::as_slice).collect();

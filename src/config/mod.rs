@@ -11,7 +11,9 @@ mod kept;
 mod memcached;
 mod operator;
 mod rewrite;
+mod spelling;
 mod table;
+mod texts;
 mod value;
 mod words;
 

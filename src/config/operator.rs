@@ -1,7 +1,8 @@
 //! Directives for whoever operates the server: users, what is noted of what it does, what of it is protected.
 
 use super::Allowed;
-use super::table::{Directive, Group, INT_MAX, Kind, Mutability, narrow, optional_path, path_text};
+use super::table::{Directive, Group, INT_MAX, Kind, Mutability, narrow};
+use super::texts::{optional_path, path_text};
 use super::value::ValueError;
 
 pub(super) static OPERATOR: &[Directive] = &[

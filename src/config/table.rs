@@ -3,19 +3,16 @@
 //! Names, ranges, defaults and printed forms are those of Redis 7.2. Adding a setting is one row here and one field there.
 
 use std::borrow::Cow;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use nix::errno::Errno;
-use nix::unistd::{AccessFlags, access};
-
+use super::Config;
 use super::kept::KEPT;
 use super::operator::OPERATOR;
+use super::texts::{
+    bind_text, no_persistence, optional_path, output_limits, output_limits_text, path_text, save_points_text, set_bind,
+    set_cpu_list, set_dbfilename, set_dir, set_locale_collate, set_save_points,
+};
 use super::value::{self, ValueError};
-use super::{BindAddr, Config, OutputLimit, OutputLimits, SavePoint};
-use crate::base::collate::Collation;
 use crate::base::cpu;
 use crate::base::eviction::Policy;
 use crate::base::log::LogLevel;
@@ -137,7 +134,6 @@ const UNSUPERVISED: &str = "the server reports to no supervisor: only 'supervise
 pub(super) const INT_MAX: i64 = i32::MAX as i64;
 /// Upper end of Redis's memory settings, in bytes.
 const MEMORY_BYTES_MAX: i64 = i64::MAX;
-const BIND_ADDRS_MAX: usize = 16;
 const WORKERS_MAX: i64 = 1024;
 const HZ_MIN: i64 = 1;
 const HZ_MAX: i64 = 500;
@@ -905,39 +901,6 @@ pub fn find(name: &[u8]) -> Option<&'static Directive> {
         .find(|directive| directive.names().any(|known| name.eq_ignore_ascii_case(known.as_bytes())))
 }
 
-/// The directive name most like `name`, if one is near enough for a slip of the keyboard.
-pub(super) fn closest(name: &[u8]) -> Option<&'static str> {
-    const NAME_BYTES_MAX: usize = 64;
-    if name.len() > NAME_BYTES_MAX {
-        return None;
-    }
-    let name = name.to_ascii_lowercase();
-    let (distance, best) = DIRECTIVES
-        .iter()
-        .flat_map(|directive| directive.names())
-        .map(|known| (edit_distance(&name, known.as_bytes()), known))
-        .min_by_key(|&(distance, _)| distance)?;
-    (distance <= (name.len() / 3).max(1)).then_some(best)
-}
-
-/// Insertions, deletions, replacements and swaps of neighbours that lead from `a` to `b` (optimal string alignment).
-fn edit_distance(a: &[u8], b: &[u8]) -> usize {
-    let mut before_last: Vec<usize> = Vec::new();
-    let mut last: Vec<usize> = (0..=b.len()).collect();
-    for i in 1..=a.len() {
-        let mut row = vec![i; b.len() + 1];
-        for j in 1..=b.len() {
-            let replaced = last[j - 1] + usize::from(a[i - 1] != b[j - 1]);
-            row[j] = replaced.min(last[j] + 1).min(row[j - 1] + 1);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                row[j] = row[j].min(before_last[j - 2] + 1);
-            }
-        }
-        before_last = std::mem::replace(&mut last, row);
-    }
-    last[b.len()]
-}
-
 impl Directive {
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         std::iter::once(self.name).chain(self.aliases.iter().copied())
@@ -1015,140 +978,4 @@ impl Directive {
 /// A number into the type of its field, which holds the whole range of its row.
 pub(super) fn narrow<T: TryFrom<i64>>(number: i64) -> T {
     T::try_from(number).ok().expect("the range of a directive fits its field")
-}
-
-fn no_persistence(accepted: &str) -> ValueError {
-    ValueError::Refused(format!("there is no append-only file yet: only '{accepted}' is accepted").into())
-}
-
-fn save_points_text(config: &Config) -> Vec<u8> {
-    let text = |point: &SavePoint| format!("{} {}", point.seconds, point.changes);
-    config.save_points.points().iter().map(text).collect::<Vec<_>>().join(" ").into_bytes()
-}
-
-fn set_save_points(config: &mut Config, words: &[&[u8]]) -> Result<(), ValueError> {
-    let refused = || ValueError::Refused("Invalid save parameters".into());
-    let number = |word: &[u8], min: u64| {
-        let number = value::integer(word).ok().and_then(|number| u64::try_from(number).ok());
-        number.filter(|number| *number >= min).ok_or_else(refused)
-    };
-    let (pairs, rest) = words.as_chunks::<2>();
-    let point =
-        |[seconds, changes]: &[&[u8]; 2]| Ok(SavePoint { seconds: number(seconds, 1)?, changes: number(changes, 0)? });
-    let points = pairs.iter().map(point).collect::<Result<Vec<_>, _>>()?;
-    // A word by itself is none, but for the empty one.
-    if !matches!(rest, [] | [b""]) || (!rest.is_empty() && !points.is_empty()) {
-        return Err(refused());
-    }
-    config.save_points.add(points);
-    Ok(())
-}
-
-fn set_dbfilename(config: &mut Config, word: &[u8]) -> Result<(), ValueError> {
-    let refused = |why: &'static str| ValueError::Refused(why.into());
-    if word.contains(&b'/') {
-        return Err(refused("dbfilename can't be a path, just a filename"));
-    }
-    let name = std::str::from_utf8(word).ok().filter(|name| !name.is_empty() && !name.contains('\0'));
-    config.dbfilename = name.ok_or_else(|| refused("dbfilename must be a name"))?.to_owned();
-    Ok(())
-}
-
-fn set_locale_collate(config: &mut Config, word: &[u8]) -> Result<(), ValueError> {
-    let collation = std::str::from_utf8(word).ok().and_then(Collation::named);
-    config.locale_collate = collation.ok_or(ValueError::Refused("Invalid locale name".into()))?;
-    Ok(())
-}
-
-fn set_cpu_list(config: &mut Config, word: &[u8]) -> Result<(), ValueError> {
-    let refused = |why: String| ValueError::Refused(format!("cpu-list: {why}").into());
-    let cpus = match word {
-        b"" => Vec::new(),
-        word => cpu::parse_cpu_list(&String::from_utf8_lossy(word)).map_err(refused)?,
-    };
-    let online = cpu::online();
-    if let Some(missing) = cpus.iter().find(|cpu| !online.contains(cpu)) {
-        return Err(refused(format!("this machine has no CPU {missing}, it has {}", cpu::cpu_list_text(&online))));
-    }
-    config.cpu_list = cpus;
-    Ok(())
-}
-
-fn bind_text(config: &Config) -> Vec<u8> {
-    let texts: Vec<String> =
-        config.bind.iter().map(|a| format!("{}{}", if a.optional { "-" } else { "" }, a.host)).collect();
-    texts.join(" ").into_bytes()
-}
-
-fn set_bind(config: &mut Config, words: &[&[u8]]) -> Result<(), ValueError> {
-    if words.len() > BIND_ADDRS_MAX {
-        return Err(ValueError::BindCount);
-    }
-    let address = |word: &&[u8]| {
-        let (optional, host) = match word.strip_prefix(b"-") {
-            Some(host) => (true, host),
-            None => (false, *word),
-        };
-        match std::str::from_utf8(host) {
-            Ok(host) if !host.is_empty() && !host.contains([' ', '\0']) => {
-                Ok(BindAddr { optional, host: host.to_owned() })
-            }
-            _ => Err(ValueError::Refused(format!("'{}' is not an address", String::from_utf8_lossy(word)).into())),
-        }
-    };
-    config.bind = words.iter().map(address).collect::<Result<_, _>>()?;
-    Ok(())
-}
-
-pub(super) fn path_text(path: Option<&Path>) -> Vec<u8> {
-    path.map_or_else(Vec::new, |path| path.as_os_str().as_bytes().to_vec())
-}
-
-/// A path, or none for an empty word.
-pub(super) fn optional_path(word: &[u8]) -> Result<Option<PathBuf>, ValueError> {
-    if word.contains(&0) {
-        return Err(ValueError::Refused("a path must not contain a NUL byte".into()));
-    }
-    Ok((!word.is_empty()).then(|| PathBuf::from(OsStr::from_bytes(word))))
-}
-
-/// Stored as an absolute path, so that it means the same after the process has changed its directory.
-fn set_dir(config: &mut Config, word: &[u8]) -> Result<(), ValueError> {
-    let path = optional_path(word)?.ok_or(ValueError::Os(Errno::ENOENT))?;
-    let errno = |error: std::io::Error| ValueError::Os(error.raw_os_error().map_or(Errno::EIO, Errno::from_raw));
-    let path = path.canonicalize().map_err(errno)?;
-    if !path.metadata().map_err(errno)?.is_dir() {
-        return Err(ValueError::Os(Errno::ENOTDIR));
-    }
-    access(&path, AccessFlags::X_OK).map_err(ValueError::Os)?;
-    config.dir = path;
-    Ok(())
-}
-
-fn output_limits_text(limits: &OutputLimits) -> Vec<u8> {
-    // "slave" is what Redis prints, whatever name was given.
-    let text = |class: &str, l: &OutputLimit| format!("{class} {} {} {}", l.hard_bytes, l.soft_bytes, l.soft_s);
-    [text("normal", &limits.normal), text("slave", &limits.replica), text("pubsub", &limits.pubsub)]
-        .join(" ")
-        .into_bytes()
-}
-
-/// `limits` with the classes that `words` name replaced.
-fn output_limits(mut limits: OutputLimits, words: &[&[u8]]) -> Result<OutputLimits, ValueError> {
-    let (rows, rest) = words.as_chunks::<4>();
-    if !rest.is_empty() {
-        return Err(ValueError::BufferArity);
-    }
-    for [class, hard, soft, seconds] in rows {
-        let limit = match class.to_ascii_lowercase().as_slice() {
-            b"normal" => &mut limits.normal,
-            b"slave" | b"replica" => &mut limits.replica,
-            b"pubsub" => &mut limits.pubsub,
-            _ => return Err(ValueError::BufferClass),
-        };
-        let bytes = |word| value::memory(word).map_err(|_| ValueError::BufferLimit);
-        let soft_s = value::integer(seconds).ok().and_then(|s| u64::try_from(s).ok()).ok_or(ValueError::BufferLimit)?;
-        *limit = OutputLimit { hard_bytes: bytes(hard)?, soft_bytes: bytes(soft)?, soft_s };
-    }
-    Ok(limits)
 }

@@ -1,6 +1,7 @@
 //! Runs requests: batches with their memory fetched ahead, the checks before a command, the effects after it, suspended commands.
 //! Reads of a command only its row. Knows nothing of bytes on the wire or of sockets.
 mod batch;
+mod checks;
 mod pipeline;
 mod received;
 mod silent;

@@ -11,20 +11,20 @@
 
 use super::Engine;
 use super::batch::{Batch, Request, Share, narrow};
+use super::checks::{HOLDS, Verdict, WATCHED, lock, look_twice};
 use super::timed::Timed;
 use super::transaction::{Executed, execute};
 use crate::base::out::Out;
 use crate::cmd::acl::allow;
 use crate::cmd::blocking::serve_ready;
 use crate::cmd::client::gate;
-use crate::cmd::control::reason;
 use crate::cmd::ctx::{Args, Ctx, Exec, FAILED, Failure, Outcome, Task};
 use crate::cmd::many::{OUT_HIGH_BYTES, SLICED_MIN_ARGS};
 use crate::cmd::monitor::show;
 use crate::cmd::profile::Stretch;
 use crate::cmd::room::Made;
 use crate::cmd::slowlog;
-use crate::cmd::spec::{Command, Flags, KeyFlags, Located, Locking, SHORT};
+use crate::cmd::spec::{Command, Flags, SHORT};
 use crate::cmd::transactions::Value;
 use crate::db::{Access, Locate};
 use crate::proto::carry::Carry;
@@ -58,10 +58,6 @@ pub enum End {
     /// The connection closes behind the reply to the last request that was answered.
     Close,
 }
-
-/// Reasons to look twice, beside those of `client::gate`.
-const HOLDS: u16 = 1 << 15;
-const WATCHED: u16 = 1 << 10;
 
 impl<A: Access> Engine<A> {
     /// A request of the command `row`; has the bucket of its first key fetched.
@@ -447,7 +443,7 @@ pub fn apply_effects(ctx: &mut Ctx<'_>) {
 }
 
 /// Answers a request that does not run. Only what runs counts as processed.
-fn reject(ctx: &mut Ctx<'_>, row: Option<&'static Command<Exec>>, why: impl Into<Failure>) {
+pub(super) fn reject(ctx: &mut Ctx<'_>, row: Option<&'static Command<Exec>>, why: impl Into<Failure>) {
     ctx.stats.commands -= 1;
     ctx.stats.rejected_commands += 1;
     if row.is_some_and(|row| row.flags.contains(Flags::RUNS_QUEUE)) {
@@ -461,17 +457,6 @@ fn reject(ctx: &mut Ctx<'_>, row: Option<&'static Command<Exec>>, why: impl Into
     if let Some(row) = row {
         ctx.profile.rejected(row.number());
     }
-}
-
-enum Verdict {
-    Run,
-    Refused,
-    /// It is to be queued until EXEC.
-    Queue,
-    /// It is EXEC: what was queued is to run.
-    Execute,
-    Wait(Waits),
-    Close,
 }
 
 /// Does what a verdict says in place of running the command. `None`: the request was answered.
@@ -507,128 +492,6 @@ fn timed_execute(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>)
         settle(ctx, &mut stretch, row, args);
     }
     executed
-}
-
-#[cold]
-#[inline(never)]
-fn look_twice(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, reasons: u16) -> Verdict {
-    if reasons & gate::KILLED != 0 {
-        return Verdict::Close;
-    }
-    if reasons & gate::UNAUTHENTICATED != 0 && !row.flags.contains(Flags::NO_AUTH) {
-        reject(ctx, Some(row), errors::NOAUTH);
-        return Verdict::Refused;
-    }
-    let queues = reasons & gate::MULTI != 0;
-    if queues && row.flags.contains(Flags::NO_MULTI) {
-        reject(ctx, Some(row), errors::NOT_IN_MULTI);
-        return Verdict::Refused;
-    }
-    if reasons & gate::RESTRICTED != 0
-        && let Err(refusal) = allow(ctx, row, args)
-    {
-        reject(ctx, Some(row), refusal.text());
-        return Verdict::Refused;
-    }
-    if let Some(why) = ctx.pause.refuses(row.flags) {
-        reject(ctx, Some(row), why);
-        return Verdict::Refused;
-    }
-    if reasons & gate::LISTENS != 0 && !row.flags.contains(Flags::SUBSCRIBED) {
-        reject(ctx, Some(row), errors::not_while_subscribed(row.name));
-        return Verdict::Refused;
-    }
-    if reasons & reason::PAUSE != 0 && ctx.pause.stops(row.flags) {
-        return Verdict::Wait(Waits::Pause);
-    }
-    let mut reasons = reasons;
-    if reasons & SHORT != 0 && needs_memory(ctx, row, queues) {
-        ctx.db.lock_none();
-        match ctx.room.make(&mut ctx.db, ctx.clock) {
-            Made::Enough => {}
-            Made::Working => return Verdict::Wait(Waits::Memory),
-            Made::Nothing => {
-                reject(ctx, Some(row), errors::OOM);
-                return Verdict::Refused;
-            }
-        }
-        if ctx.db.is_shared() {
-            let hash = ctx.hash;
-            lock(ctx, row, args, hash);
-            if ctx.db.is_holding() {
-                reasons |= HOLDS;
-            }
-        }
-    }
-    if queues && row.flags.contains(Flags::RUNS_QUEUE) {
-        return Verdict::Execute;
-    }
-    if queues && !row.flags.contains(Flags::NOT_QUEUED) {
-        // It counts when it runs.
-        ctx.stats.commands -= 1;
-        return Verdict::Queue;
-    }
-    if reasons & HOLDS != 0 && must_wait(ctx, row, args) {
-        return Verdict::Wait(Waits::Name);
-    }
-    ctx.db.set_untouching(reasons & gate::NO_TOUCH != 0);
-    if reasons & gate::TRACKS != 0 {
-        ctx.track(row, keys_of(row, args));
-    }
-    if reasons & WATCHED != 0 {
-        show(ctx, row, args);
-    }
-    Verdict::Run
-}
-
-/// May a command need memory? With MULTI also what is queued for EXEC, so that the queue does not grow; EXEC, if one of its commands does.
-fn needs_memory(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, queues: bool) -> bool {
-    if queues && row.flags.contains(Flags::RUNS_QUEUE) {
-        return ctx.client().transaction().is_some_and(|transaction| transaction.flags().contains(Flags::DENYOOM));
-    }
-    row.flags.contains(Flags::DENYOOM) || queues && !row.flags.contains(Flags::NOT_QUEUED)
-}
-
-/// Does a command name a key that a sliced command of another client holds?
-pub(super) fn must_wait(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>) -> bool {
-    let writes = row.flags.contains(Flags::WRITE);
-    if row.locking == Locking::None || row.locking == Locking::All {
-        let touches = writes || row.flags.contains(Flags::READONLY);
-        return touches && ctx.db.is_anything_held(writes);
-    }
-    keys_of(row, args).any(|key| {
-        let hash = ctx.key(key).hash;
-        ctx.db.is_held(hash, writes)
-    })
-}
-
-/// The keys that the arguments of a command name.
-pub(super) fn keys_of<'k>(row: &'static Command<Exec>, args: Args<'k>) -> impl Iterator<Item = &'k [u8]> {
-    let positions = |spec: &crate::cmd::spec::KeySpec| match spec.locate(args) {
-        Located::At { first, last, step } => (first..last + 1).step_by(step),
-        // It names no key here, or is refused for its form.
-        Located::Absent | Located::Invalid => (0..0).step_by(1),
-    };
-    let keys = row.key_specs.iter().filter(|spec| !spec.flags.contains(KeyFlags::NOT_KEY));
-    keys.flat_map(positions).map(|at| args[at])
-}
-
-/// Locks the shards that a command needs as a whole.
-#[inline(always)]
-fn lock(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, hash: u64) {
-    match row.locking {
-        Locking::One => ctx.db.lock_key(hash),
-        _ => lock_otherwise(ctx, row, args),
-    }
-}
-
-#[inline(never)]
-fn lock_otherwise(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>) {
-    match row.locking {
-        Locking::None => ctx.db.lock_none(),
-        Locking::All => ctx.db.lock_all(),
-        Locking::One | Locking::Many => ctx.db.lock_keys(keys_of(row, args)),
-    }
 }
 
 /// Answers a request that cannot run: no such command, or not this number of arguments. As in Redis that comes before NOAUTH.

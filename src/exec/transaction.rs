@@ -8,7 +8,8 @@
 //! run meanwhile that would change what it waits for, so it must wait for nothing (`Ctx::in_multi`, `Db::set_whole`). What only waits for
 //! others to hear of it (`Task::has_taken_effect`) is waited for when the locks are free again.
 
-use super::pipeline::{Waits, apply_effects, keys_of, must_wait};
+use super::checks::{keys_of, must_wait};
+use super::pipeline::{Waits, apply_effects};
 use crate::base::out::Out;
 use crate::cmd::acl::allow;
 use crate::cmd::client::{Replies, gate, mark};

@@ -7,6 +7,7 @@
 //! what was received together by then is run within `BATCH_MAX_NS` or left to the next turn, suspended commands and background work get slices.
 mod batch;
 pub mod crew;
+mod cron;
 mod deliver;
 mod errands;
 mod rates;

@@ -33,8 +33,6 @@ const OUT_LOW_BYTES: usize = crate::cmd::many::OUT_HIGH_BYTES / 4;
 pub(super) const ACCOUNT_MIN_BYTES: usize = 64 * 1024;
 /// To a client of memcached from elsewhere, while there is no password.
 const DENIED: &[u8] = b"SERVER_ERROR protected mode: no password is set\r\n";
-/// Connections looked at for time-outs at each tick of the cron.
-const CRON_CONNECTIONS: usize = 256;
 
 /// A connection's session, with its id for calls to the backend.
 pub(super) struct Slot {
@@ -80,7 +78,7 @@ pub struct State<A = Alone> {
     /// Sessions that wait for names, in the order of their arrival.
     held: VecDeque<ConnId>,
     /// The few with more output than the soft limit, with the monotonic second since when.
-    over_since_s: HashMap<ConnId, u32>,
+    pub(super) over_since_s: HashMap<ConnId, u32>,
     /// The same for those that wait for the end of a pause.
     paused: VecDeque<ConnId>,
     /// Sessions that were left with output in this turn, to be looked after when it was offered to the kernel.
@@ -100,8 +98,8 @@ pub struct State<A = Alone> {
     background_due: bool,
     /// Monotonic time of the next cron.
     cron_due_ns: u64,
-    cron_cursor: u32,
-    rates: Rates<3>,
+    pub(super) cron_cursor: u32,
+    pub(super) rates: Rates<3>,
     pub(super) terminate: bool,
     /// Of the store, as last seen; and how many of its saves and loads had ended.
     pub(super) store_flags: u16,
@@ -329,7 +327,7 @@ impl<A: Access> State<A> {
     }
 
     /// The limit of a client's output, by its class.
-    fn output_limit(engine: &Engine<A>, index: u32) -> OutputLimit {
+    pub(super) fn output_limit(engine: &Engine<A>, index: u32) -> OutputLimit {
         let limits = &engine.config.client_output_buffer_limits;
         if engine.clients.get(index).is(mark::LISTENS) { limits.pubsub } else { limits.normal }
     }
@@ -418,59 +416,6 @@ impl<A: Access> State<A> {
         if if A::SHARED { cron && self.engine.fleet.me() == 0 } else { worked || cron } {
             let used = self.engine.used_bytes();
             self.engine.stats.used_bytes_peak = self.engine.stats.used_bytes_peak.max(used);
-        }
-    }
-
-    /// Some times a second: rates for INFO, clients that idle too long, save points.
-    fn cron(&mut self) {
-        self.engine.flush_due();
-        if self.engine.saves_by_itself && self.engine.fleet.me() == 0 {
-            self.engine.save_if_due();
-        }
-        let stats = &mut self.engine.stats;
-        let counts = [stats.commands, stats.input_bytes, stats.output_bytes];
-        if self.rates.sample(self.woken_ns, counts) {
-            stats.per_second = self.rates.per_second();
-            stats.query_bytes_max.tick();
-            stats.out_bytes_max.tick();
-        }
-        let timeout_ms = u64::from(self.engine.config.timeout_s) * 1000;
-        let limits = &self.engine.config.client_output_buffer_limits;
-        let soft = limits.normal.soft_bytes > 0
-            || limits.pubsub.soft_bytes > 0 && !self.engine.pubsub.subscriptions.is_empty();
-        if timeout_ms == 0 && !soft {
-            return;
-        }
-        // From 1, as 0 is never.
-        let now_s = u32::try_from(self.engine.clock.mono_ns() / 1_000_000_000).unwrap_or(u32::MAX).saturating_add(1);
-        let now_ms = self.engine.clock.unix_ms();
-        for _ in 0..CRON_CONNECTIONS.min(self.sessions.len()) {
-            let next = self.sessions.next_occupied(self.cron_cursor).or_else(|| self.sessions.next_occupied(0));
-            let Some(index) = next else { return };
-            self.cron_cursor = index + 1;
-            let client = self.engine.clients.get(index);
-            let idle_ms = now_ms.saturating_sub(client.last_input_unix_ms);
-            let limit = Self::output_limit(&self.engine, index);
-            let over = limit.soft_bytes > 0 && u64::from(client.out_bytes) > limit.soft_bytes;
-            if let Some(slot) = self.sessions.get(index) {
-                let conn = ConnId { index, generation: slot.generation };
-                if !over {
-                    self.over_since_s.remove(&conn);
-                } else if u64::from(now_s - *self.over_since_s.entry(conn).or_insert(now_s)) > limit.soft_s {
-                    log::warn!("Client id={} closed for overcoming of output buffer limits.", client.id);
-                    self.to_close.push(conn);
-                    continue;
-                }
-            }
-            if timeout_ms > 0
-                && idle_ms > timeout_ms
-                && !client.is(mark::LISTENS)
-                && let Some(slot) = self.sessions.get(index)
-                && !slot.session.is_suspended()
-            {
-                log::debug!("Closing idle client");
-                self.to_close.push(ConnId { index, generation: slot.generation });
-            }
         }
     }
 }

@@ -1,3 +1,5 @@
+//! Which keys go, by each policy, of one shard.
+
 use super::*;
 use crate::base::rng::Rng;
 use crate::db::NewValue;

@@ -3,7 +3,7 @@ mod bits;
 
 use super::{Rig, bulk, request};
 use crate::cmd::many::OUT_HIGH_BYTES;
-use crate::config::{Config, OutputLimit};
+use crate::config::{Allowed, Config, OutputLimit};
 use crate::net::sim::{ClientId, ClientState, Faults};
 use crate::proto::errors;
 use std::collections::HashMap;
@@ -422,7 +422,7 @@ fn a_client_that_half_closes_gets_all_replies() {
 
 #[test]
 fn the_server_sleeps_when_told_to_and_wakes_for_all() {
-    let mut rig = rig();
+    let mut rig = Rig::perfect(Config { debug_command: Allowed::Yes, ..Config::default() });
     let (sleeper, other) = (rig.connect(), rig.connect());
     let begun_ms = rig.now_ms();
     rig.send(sleeper, &[request(&[b"DEBUG", b"SLEEP", b"2.5"]), request(&[b"PING"])].concat());
@@ -438,7 +438,7 @@ fn the_server_sleeps_when_told_to_and_wakes_for_all() {
 
 #[test]
 fn two_that_send_it_to_sleep_get_both_times() {
-    let mut rig = rig();
+    let mut rig = Rig::perfect(Config { debug_command: Allowed::Yes, ..Config::default() });
     let (a, b) = (rig.connect(), rig.connect());
     let begun_ms = rig.now_ms();
     rig.send(a, &request(&[b"DEBUG", b"SLEEP", b"1"]));
