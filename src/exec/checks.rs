@@ -5,6 +5,7 @@ use crate::cmd::acl::allow;
 use crate::cmd::client::gate;
 use crate::cmd::control::reason;
 use crate::cmd::ctx::{Args, Ctx, Exec};
+use crate::cmd::memcache;
 use crate::cmd::monitor::show;
 use crate::cmd::room::Made;
 use crate::cmd::spec::{Command, Flags, KeyFlags, Located, Locking, SHORT};
@@ -40,15 +41,16 @@ pub(super) fn look_twice(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: A
         reject(ctx, Some(row), errors::NOT_IN_MULTI);
         return Verdict::Refused;
     }
+    // What a client of memcached may do was decided by its session.
     if reasons & gate::RESTRICTED != 0
+        && !ctx.client().is_memcache()
         && let Err(refusal) = allow(ctx, row, args)
     {
         reject(ctx, Some(row), refusal.text());
         return Verdict::Refused;
     }
     if let Some(why) = ctx.pause.refuses(row.flags) {
-        reject(ctx, Some(row), why);
-        return Verdict::Refused;
+        return deny(ctx, row, args, why);
     }
     if reasons & gate::LISTENS != 0 && !row.flags.contains(Flags::SUBSCRIBED) {
         reject(ctx, Some(row), errors::not_while_subscribed(row.name));
@@ -64,8 +66,7 @@ pub(super) fn look_twice(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: A
             Made::Enough => {}
             Made::Working => return Verdict::Wait(Waits::Memory),
             Made::Nothing => {
-                reject(ctx, Some(row), errors::OOM);
-                return Verdict::Refused;
+                return deny(ctx, row, args, errors::OOM);
             }
         }
         if ctx.db.is_shared() {
@@ -95,6 +96,16 @@ pub(super) fn look_twice(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: A
         show(ctx, row, args);
     }
     Verdict::Run
+}
+
+/// Refuses a command for what the server is like at the moment, in the client's protocol.
+fn deny(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, why: &'static str) -> Verdict {
+    if ctx.client().is_memcache() {
+        memcache::not_run(ctx, args, why);
+    } else {
+        reject(ctx, Some(row), why);
+    }
+    Verdict::Refused
 }
 
 /// May a command need memory? With MULTI also what is queued for EXEC, so that the queue does not grow; EXEC, if one of its commands does.

@@ -74,11 +74,10 @@ impl Reader {
     #[inline]
     #[must_use]
     pub fn of(client: &Client) -> Reader {
-        Reader {
-            database: client.database,
-            authenticated: client.gate & gate::UNAUTHENTICATED == 0,
-            memcache: client.is_memcache(),
-        }
+        let memcache = client.is_memcache();
+        // The rules of a user are about Redis's commands: memcached's are for those who may do all.
+        let locks = if memcache { gate::UNAUTHENTICATED | gate::RESTRICTED } else { gate::UNAUTHENTICATED };
+        Reader { database: client.database, authenticated: client.gate & locks == 0, memcache }
     }
 
     #[inline]

@@ -227,6 +227,36 @@ fn a_pause_and_the_list_of_clients_count_for_both() {
 }
 
 /// Several writers on as many workers: each sees its own, whichever shard it is in.
+/// At the limit of memory, and for users who may not do all, requests are refused in memcached's words, and the connection goes on.
+#[test]
+fn refusals_are_of_the_protocol() {
+    let (_cache, mut c, mut redis) = pair(&["--maxmemory", "3mb"]);
+    let value = "v".repeat(50_000);
+    let mut refused = 0;
+    for i in 0..100 {
+        c.send(format!("set k{i} 0 0 50000\r\n{value}\r\n").as_bytes());
+        match c.line().as_str() {
+            "STORED" => {}
+            "SERVER_ERROR out of memory storing object" => refused += 1,
+            other => panic!("{other}"),
+        }
+    }
+    assert!(refused > 30, "{refused}");
+    c.send(format!("set quiet 0 0 50000 noreply\r\n{value}\r\n").as_bytes());
+    c.ask("get nosuch", "END");
+    c.ask("mg nosuch v", "EN");
+    redis.expect("CONFIG SET maxmemory 0", "+OK");
+    eventually("there is room", || redis.run("SET probe x").to_string() == "+OK");
+    c.ask("set a 0 0 1|x", "STORED");
+    redis.expect("ACL SETUSER default -set", "+OK");
+    c.ask("set a 0 0 1|x", "CLIENT_ERROR bad authentication token format");
+    c.ask("get a", "CLIENT_ERROR unauthenticated");
+    redis.expect("ACL SETUSER other on >word allcommands allkeys allchannels", "+OK");
+    c.ask("set auth 0 0 10|other word", "STORED");
+    c.ask("get a", "VALUE a 0 1|x|END");
+    redis.expect("ACL SETUSER default +@all", "+OK");
+}
+
 #[test]
 fn several_workers() {
     let cache = Cache::ours(&["--workers", "4"]);

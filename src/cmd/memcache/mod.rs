@@ -17,10 +17,11 @@ mod text;
 pub use rows::{AUTH, UNAUTHENTICATED, row};
 pub use stats::Counters;
 
-use super::ctx::{Ctx, Outcome};
+use super::ctx::{Args, Ctx, Outcome};
 use super::event::Event;
 use crate::db::view::Deadline;
 use crate::db::{DbError, Key};
+use crate::proto::errors;
 
 /// The version of memcached whose behaviour this is; clients decide by it what they may use.
 pub const COMPATIBLE_VERSION: &str = "1.6.18";
@@ -87,6 +88,22 @@ fn fail(ctx: &mut Ctx<'_>, text: &[u8]) -> Outcome {
     ctx.out().extend(text);
     ctx.out().extend(b"\r\n");
     Outcome::Done
+}
+
+/// Answers a request that is not run, for a reason that Redis's protocol would tell as `why`: there is no memory, or the server does not take it now.
+#[cold]
+pub fn not_run(ctx: &mut Ctx<'_>, args: Args<'_>, why: &str) {
+    ctx.stats.commands -= 1;
+    ctx.stats.rejected_commands += 1;
+    let no_memory = why == errors::OOM;
+    ctx.stats.memcache.store_no_memory += u64::from(no_memory);
+    if args[0].first() == Some(&crate::proto::memcache::binary::MAGIC) {
+        // Of its errors the one that says to come again later is this one, too.
+        binary::refuse(ctx, args[0], DbError::OutOfMemory);
+    } else if args.last() != Some(&&b"noreply"[..]) {
+        let text = if no_memory { OUT_OF_MEMORY.to_vec() } else { format!("SERVER_ERROR {why}").into_bytes() };
+        fail(ctx, &text);
+    }
 }
 
 /// Refuses a request of which `head` came in front of a value that is of no use: by a text, or in the binary protocol by its error.
