@@ -265,6 +265,8 @@ fn tell(ctx: &mut Ctx<'_>, key: Key<'_>, flags: Args<'_>, terms: &Terms, facts: 
                     Due::Past => Some(now_ms),
                 };
             }
+            // In their order: the last one counts.
+            b'N' if created => (due, deadline_ms) = (None, facts.deadline_ms),
             b'R' => {
                 let below = terms.due(terms.recache, now_ms);
                 let is_below = match (below, deadline_ms) {
