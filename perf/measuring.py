@@ -50,7 +50,7 @@ def servers(named, floor_value_bytes=None):
     if named:
         found += [tuple(server.split("=", 1)) for server in named]
         return found
-    found.append(("dolmen", f"{build()} --port {{port}}"))
+    found.append(("dolmen", f"{build()} --port {{port}} --save ''"))
     if shutil.which("redis-server"):
         found.append(("redis", "redis-server --port {port} --save '' --appendonly no --protected-mode no"))
     return found
@@ -177,6 +177,17 @@ def fill(client, count, value, key=b"key:%012d", first=0, ttl_s=None, pxat_ms=No
     for start in range(first, first + count, depth):
         keys = [key % i for i in range(start, min(start + depth, first + count))]
         client.ok_pipeline(b"".join(b"%s$%d\r\n%s\r\n%s" % (head, len(k), k, body) for k in keys), len(keys))
+
+
+def fill_collection(client, command, key, count, each, depth=1000):
+    """Adds `count` elements to a collection, `each(i)` the words of one, `depth` elements a command."""
+    for start in range(0, count, depth):
+        client(command, key, *(word for i in range(start, min(start + depth, count)) for word in each(i)))
+
+
+def element(i):
+    """As redis-benchmark names members and fields."""
+    return b"element:%012d" % i
 
 
 def benchmark(server, arguments):

@@ -1,13 +1,17 @@
 //! The server's program: reads the configuration, opens the listeners, and runs the workers.
 
+use dolmen::acl::Acl;
 use dolmen::base::clock::Clock;
 use dolmen::base::{cpu, heap, log as logging, rng, user};
 use dolmen::cmd::ctx::Facts;
+use dolmen::cmd::persistence;
 use dolmen::config::{Config, Start, parse_command_line};
 use dolmen::net::{Backend, Balance, Epoll, EpollConfig, Listen, LocalAddr, block_signals};
+use dolmen::store::{self, Store, remove_draft};
 use dolmen::worker::{MEMCACHE_SERVICE, Worker, crew};
 use std::io::Write;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 fn main() -> ExitCode {
     match parse_command_line(std::env::args_os()) {
@@ -62,6 +66,7 @@ fn serve(mut config: Config) -> Result<(), String> {
     for note in config.notes() {
         log::warn!("{note}");
     }
+    let acl = dolmen::cmd::acl::start(&config)?;
     heap::return_large_buffers();
     let workers = config.worker_count();
     let cpus = config.worker_cpus(workers)?;
@@ -91,9 +96,12 @@ fn serve(mut config: Config) -> Result<(), String> {
     if let Some(user) = &config.user {
         user::become_user(user)?;
     }
+    let pidfile = config.pidfile.clone().map(PidFile::write);
     let facts = facts(&config, workers, &addresses);
+    let now_ms = Clock::system().unix_ms();
+    let store = Arc::new(Store::new(workers, now_ms / 1000));
     log::info!(
-        "Dolmen {} is starting: pid {}, {workers} worker{}, {} databases",
+        "Dolmen {} is starting, PID: {}, {workers} worker{}, {} databases",
         env!("CARGO_PKG_VERSION"),
         std::process::id(),
         if workers == 1 { "" } else { "s" },
@@ -102,35 +110,58 @@ fn serve(mut config: Config) -> Result<(), String> {
     for address in &addresses {
         log::info!("Listening on {address}");
     }
+    let rdb_path = persistence::rdb_path(&config);
     if workers == 1 {
         let backend = backends.remove(0);
         let mut worker = Worker::new(backend, config, Clock::system(), rng::entropy(), dolmen_slab::Config::default())
             .map_err(|e| no_address_space(&e))?;
         worker.engine().facts = facts;
+        worker.engine().acl = acl;
+        worker.engine().store = Arc::clone(&store);
+        worker.engine().saves_by_itself = true;
         pin(&cpus, 0)?;
+        load(&store, &worker.engine().config, now_ms)?;
         log::info!("Ready to accept connections");
         worker.run().map_err(|e| no_events(&e))?;
     } else {
-        serve_by(backends, &cpus, &config, &facts)?;
+        serve_by(backends, &cpus, &store, &config, &facts, &acl)?;
     }
+    if store.is_saving() {
+        remove_draft(&rdb_path);
+    }
+    if let Some(why) = store.fatal() {
+        return Err(why);
+    }
+    drop(pidfile);
     log::info!("Dolmen is now ready to exit, bye bye...");
     Ok(())
 }
 
 /// Serves by a worker for each backend, the first one on this thread.
-fn serve_by(mut backends: Vec<Epoll>, cpus: &[usize], config: &Config, facts: &Facts) -> Result<(), String> {
+fn serve_by(
+    mut backends: Vec<Epoll>,
+    cpus: &[usize],
+    store: &Arc<Store>,
+    config: &Config,
+    facts: &Facts,
+    acl: &Acl,
+) -> Result<(), String> {
     let balance = Balance::new(backends.len());
     for (worker, backend) in backends.iter_mut().enumerate() {
         backend.join(balance.seat(worker));
     }
     let bells: Vec<_> = backends.iter().map(Epoll::doorbell).collect();
     let memory = dolmen_slab::Config::default();
-    let places = crew::places(&bells, &balance, config, rng::entropy(), &memory).map_err(|e| no_address_space(&e))?;
+    let places =
+        crew::places(&bells, &balance, store, config, rng::entropy(), &memory).map_err(|e| no_address_space(&e))?;
+    load(store, config, facts.start_unix_ms)?;
     let run = |worker: usize, place, backend| {
         pin(cpus, worker)?;
         let mut worker =
             Worker::at(place, backend, config.clone(), Clock::system()).map_err(|e| no_address_space(&e))?;
         worker.engine().facts = facts.clone();
+        worker.engine().acl = acl.clone();
+        worker.engine().saves_by_itself = true;
         worker.run().map_err(|e| no_events(&e))
     };
     std::thread::scope(|scope| {
@@ -150,6 +181,30 @@ fn serve_by(mut backends: Vec<Epoll>, cpus: &[usize], config: &Config, facts: &F
         }
         result
     })
+}
+
+/// The file with the process id; it goes with the server.
+struct PidFile(std::path::PathBuf);
+
+impl PidFile {
+    /// As in Redis, a server without its file is better than none.
+    fn write(path: std::path::PathBuf) -> PidFile {
+        if let Err(error) = std::fs::write(&path, format!("{}\n", std::process::id())) {
+            log::warn!("cannot write the process id to {}: {error}", path.display());
+        }
+        PidFile(path)
+    }
+}
+
+impl Drop for PidFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// Begins to load the snapshot of the last run.
+fn load(store: &Arc<Store>, config: &Config, now_ms: u64) -> Result<(), String> {
+    store::load::at_start(store, persistence::load_plan(config, now_ms, true))
 }
 
 fn pin(cpus: &[usize], worker: usize) -> Result<(), String> {

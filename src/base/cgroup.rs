@@ -1,24 +1,39 @@
-//! The quota of CPU time that control groups grant this process, of version 1 and 2: how many CPUs it could keep busy.
+//! What control groups grant this process, of version 1 and 2: of CPU time, that is, how many CPUs it could keep busy, and of memory.
 //!
 //! It reads where the kernel says the files are (`/proc/self/cgroup`, `/proc/self/mountinfo`). Groups are nested, and each may have a
-//! quota: the smallest on the path from the process's own group up to the mount counts. Without files, or without a quota, there is none.
-//! Formats: cgroups(7), proc(5), and the kernel's documentation of `cpu.max` and `cpu.cfs_quota_us`.
+//! limit: the smallest on the path from the process's own group up to the mount counts. Without files, or without a limit, there is none.
+//! Formats: cgroups(7), proc(5), and the kernel's documentation of `cpu.max` and `cpu.cfs_quota_us`, `memory.max` and `memory.limit_in_bytes`.
 use std::path::{Path, PathBuf};
 
 /// CPUs that the quota is worth, rounded up (a part of a CPU wants a thread, too), at least 1; `None`: no quota.
 pub fn quota_cpus() -> Option<usize> {
+    of_this_process("cpu", &cpus_of)
+}
+
+/// Bytes of memory that the group may use; `None`: as much as there is.
+pub fn memory_bytes() -> Option<u64> {
+    of_this_process("memory", &memory_of)
+}
+
+/// Where a group's files lie, of which version, and how they are read: what the group itself grants.
+type Grant<'g, T> = &'g dyn Fn(&Path, bool, Read<'_>) -> Option<T>;
+/// The text of a file, if there is such a file.
+type Read<'r> = &'r dyn Fn(&Path) -> Option<String>;
+
+fn of_this_process<T: Ord>(controller: &str, grant: Grant<'_, T>) -> Option<T> {
     let text = |path: &Path| std::fs::read_to_string(path).ok();
     let groups = text(Path::new("/proc/self/cgroup"))?;
     let mounts = text(Path::new("/proc/self/mountinfo"))?;
-    smallest(&groups, &mounts, &text)
+    smallest(controller, grant, &groups, &mounts, &text)
 }
 
-/// The smallest quota of all groups. `read` gives the text of a file, if there is such a file.
-fn smallest(groups: &str, mounts: &str, read: &dyn Fn(&Path) -> Option<String>) -> Option<usize> {
-    groups.lines().filter_map(|line| Group::parse(line, mounts)).filter_map(|group| group.smallest(read)).min()
+/// The smallest that any of the groups grants.
+fn smallest<T: Ord>(controller: &str, grant: Grant<'_, T>, groups: &str, mounts: &str, read: Read<'_>) -> Option<T> {
+    let groups = groups.lines().filter_map(|line| Group::parse(controller, line, mounts));
+    groups.filter_map(|group| group.smallest(grant, read)).min()
 }
 
-/// A group of this process that can have a quota.
+/// A group of this process that can have a limit.
 #[derive(Debug, PartialEq, Eq)]
 struct Group {
     unified: bool,
@@ -28,14 +43,14 @@ struct Group {
 
 impl Group {
     /// From a line `number:controllers:path` of `/proc/self/cgroup`. A number 0 without controllers is version 2.
-    fn parse(line: &str, mounts: &str) -> Option<Group> {
+    fn parse(controller: &str, line: &str, mounts: &str) -> Option<Group> {
         let mut fields = line.splitn(3, ':');
         let (_, controllers, path) = (fields.next()?, fields.next()?, fields.next()?);
         let unified = controllers.is_empty();
-        if !unified && !controllers.split(',').any(|controller| controller == "cpu") {
+        if !unified && !controllers.split(',').any(|one| one == controller) {
             return None;
         }
-        let (root, mount) = mounts.lines().find_map(|line| mount_of(line, unified))?;
+        let (root, mount) = mounts.lines().find_map(|line| mount_of(controller, line, unified))?;
         // A container may see its own group mounted, and not those above it. A path outside of what is mounted: the mount is all we see.
         let inside = Path::new(path).strip_prefix(&root).unwrap_or(Path::new(""));
         let inside = if inside.components().all(|part| matches!(part, std::path::Component::Normal(_))) {
@@ -47,32 +62,38 @@ impl Group {
         Some(Group { unified, mount, directory })
     }
 
-    fn smallest(&self, read: &dyn Fn(&Path) -> Option<String>) -> Option<usize> {
+    fn smallest<T: Ord>(&self, grant: Grant<'_, T>, read: Read<'_>) -> Option<T> {
         self.directory
             .ancestors()
             .take_while(|directory| directory.starts_with(&self.mount))
-            .filter_map(|directory| {
-                if self.unified {
-                    of_version_2(&read(&directory.join("cpu.max"))?)
-                } else {
-                    of_version_1(
-                        &read(&directory.join("cpu.cfs_quota_us"))?,
-                        &read(&directory.join("cpu.cfs_period_us"))?,
-                    )
-                }
-            })
+            .filter_map(|directory| grant(directory, self.unified, read))
             .min()
     }
 }
 
-/// Root within the hierarchy and mount point of a line of `mountinfo`, if it is that of version 2, or of version 1's CPU controller:
+fn cpus_of(directory: &Path, unified: bool, read: Read<'_>) -> Option<usize> {
+    if unified {
+        of_version_2(&read(&directory.join("cpu.max"))?)
+    } else {
+        of_version_1(&read(&directory.join("cpu.cfs_quota_us"))?, &read(&directory.join("cpu.cfs_period_us"))?)
+    }
+}
+
+/// A number of bytes, or `max`. Version 1 says that there is no limit by a number that no machine has.
+fn memory_of(directory: &Path, unified: bool, read: Read<'_>) -> Option<u64> {
+    const NO_LIMIT_BYTES: u64 = 1 << 60;
+    let file = if unified { "memory.max" } else { "memory.limit_in_bytes" };
+    read(&directory.join(file))?.trim_ascii().parse().ok().filter(|bytes| *bytes < NO_LIMIT_BYTES)
+}
+
+/// Root within the hierarchy and mount point of a line of `mountinfo`, if it is that of version 2, or of a controller of version 1:
 /// `36 35 98:0 /root /mount options [optional]... - type source options`.
-fn mount_of(line: &str, unified: bool) -> Option<(PathBuf, PathBuf)> {
+fn mount_of(controller: &str, line: &str, unified: bool) -> Option<(PathBuf, PathBuf)> {
     let (before, after) = line.split_once(" - ")?;
     let mut after = after.split(' ');
     let (kind, options) = (after.next()?, after.nth(1)?);
     let fits =
-        if unified { kind == "cgroup2" } else { kind == "cgroup" && options.split(',').any(|option| option == "cpu") };
+        if unified { kind == "cgroup2" } else { kind == "cgroup" && options.split(',').any(|one| one == controller) };
     let mut fields = before.split(' ').skip(3);
     let (root, mount) = (fields.next()?, fields.next()?);
     fits.then(|| (unescaped(root), unescaped(mount)))
@@ -127,7 +148,7 @@ mod tests {
                       37 32 0:31 / /sys/fs/cgroup/cpuset rw shared:13 - cgroup cgroup rw,cpuset\n";
 
     fn quota(groups: &str, mounts: &str, files: &[(&str, &str)]) -> Option<usize> {
-        smallest(groups, mounts, &|path| {
+        smallest("cpu", &cpus_of, groups, mounts, &|path| {
             files.iter().find(|(name, _)| Path::new(name) == path).map(|(_, text)| (*text).to_owned())
         })
     }
@@ -210,7 +231,20 @@ mod tests {
     }
 
     #[test]
-    fn of_this_process() {
+    fn memory_is_limited_likewise() {
+        let limit = |groups, mounts, name: &str, text: &str| {
+            smallest("memory", &memory_of, groups, mounts, &|path| (path == Path::new(name)).then(|| text.to_owned()))
+        };
+        assert_eq!(limit("0::/a\n", V2, "/sys/fs/cgroup/a/memory.max", "1073741824\n"), Some(1 << 30));
+        assert_eq!(limit("0::/a\n", V2, "/sys/fs/cgroup/a/memory.max", "max\n"), None);
+        let file = "/sys/fs/cgroup/memory/memory.limit_in_bytes";
+        assert_eq!(limit("4:memory:/\n2:cpu:/\n", V1, file, "4096\n"), Some(4096));
+        assert_eq!(limit("4:memory:/\n", V1, file, "9223372036854771712\n"), None);
+    }
+
+    #[test]
+    fn of_this_one() {
         assert!(quota_cpus().is_none_or(|cpus| cpus > 0));
+        assert!(memory_bytes().is_none_or(|bytes| bytes > 0));
     }
 }

@@ -9,6 +9,7 @@
 //! relative TTL set now would otherwise stand still for as long as the step. What was deleted stays deleted; what had not
 //! been (at most what expired in the last tick) lives until its deadline comes again. The wheel keeps its own time, which never goes
 //! back (see `db::wheel`), and a step ahead makes everything in between due at once, in slices. `mono_ns` never goes back.
+use super::ticks::Ticker;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -80,6 +81,14 @@ impl Clock {
     /// What tells the time within a turn.
     pub fn stopwatch(&self) -> Stopwatch {
         Stopwatch(self.source.clone())
+    }
+
+    /// What tells the shortest times; in simulations they are none.
+    pub fn ticker(&self) -> Ticker {
+        match self.source {
+            Source::System { .. } => Ticker::new(),
+            Source::Manual { .. } | Source::Counter { .. } => Ticker::Still,
+        }
     }
 
     /// Milliseconds since 1970 as of the last refresh or tick, with small steps back held (see above).

@@ -128,6 +128,11 @@ pub fn machine_bytes() -> u64 {
     read(SysconfVar::_PHYS_PAGES) * read(SysconfVar::PAGE_SIZE)
 }
 
+/// Memory that this process may use: of the machine, or less if a cgroup grants less.
+pub fn usable_bytes() -> u64 {
+    cgroup::memory_bytes().map_or(machine_bytes(), |granted| granted.min(machine_bytes()))
+}
+
 /// Largest resident memory that this process has had, in bytes.
 pub fn resident_bytes_peak() -> u64 {
     // Not getrusage alone: its maximum survives execve, so a small server started by a large program would report that program's.

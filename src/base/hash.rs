@@ -2,6 +2,7 @@
 //!
 //! The seed is drawn once per process, so that nobody can prepare keys that collide. Placement, shards and SCAN cursors all take bits of
 //! this one value (a 16-byte key takes about 30 instructions, inlined); nothing persistent or visible to another process may depend on it.
+use std::hash::{BuildHasher, Hasher, RandomState};
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64, xxh3_64_with_seed};
 
 /// Hash of a key. Equal keys have equal hashes under one seed only.
@@ -41,6 +42,59 @@ fn hexadecimal(value: u64) -> [u8; DIGEST_BYTES] {
         pair.copy_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
     }
     digits
+}
+
+/// Has the maps of the standard library use this hash, each with a seed of its own.
+#[derive(Clone)]
+pub struct Seeded(u64);
+
+impl Default for Seeded {
+    fn default() -> Seeded {
+        Seeded(RandomState::new().hash_one(0u8))
+    }
+}
+
+impl BuildHasher for Seeded {
+    type Hasher = SeededHasher;
+
+    #[inline]
+    fn build_hasher(&self) -> SeededHasher {
+        SeededHasher(self.0)
+    }
+}
+
+/// The hash of what was written so far is the seed of what comes next.
+pub struct SeededHasher(u64);
+
+impl Hasher for SeededHasher {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        self.0 = hash_key(self.0, bytes);
+    }
+
+    /// Lengths in front of bytes, small numbers.
+    #[inline]
+    fn write_usize(&mut self, n: usize) {
+        self.write_u64(n as u64);
+    }
+
+    #[inline]
+    fn write_u32(&mut self, n: u32) {
+        self.write_u64(n.into());
+    }
+
+    #[inline]
+    fn write_u64(&mut self, n: u64) {
+        let product = u128::from(self.0 ^ n) * u128::from(0x9e37_79b9_7f4a_7c15_u64);
+        #[expect(clippy::cast_possible_truncation, reason = "both halves are mixed")]
+        let folded = (product >> 64) as u64 ^ product as u64;
+        self.0 = folded.wrapping_add(n.rotate_left(32));
+    }
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 #[cfg(test)]
@@ -87,5 +141,24 @@ mod tests {
             assert!((12..=52).contains(&d.count_ones()), "bit {bit}: {d:016x}");
             assert!(d >> 48 != 0 && d & 0xffff != 0, "bit {bit}: {d:016x}");
         }
+    }
+
+    /// In maps: what is equal is found, under each map's own seed, and small numbers fall apart in the bits that a map looks at.
+    #[test]
+    fn maps_of_the_standard_library() {
+        let (one, other) = (Seeded::default(), Seeded::default());
+        assert_ne!(one.hash_one(b"channel".as_slice()), other.hash_one(b"channel".as_slice()));
+        assert_ne!(one.hash_one((b"a".as_slice(), b"b".as_slice())), one.hash_one((b"ab".as_slice(), b"".as_slice())));
+        let mut low = std::collections::HashSet::new();
+        let mut high = std::collections::HashSet::new();
+        for n in 0..4096u32 {
+            low.insert(one.hash_one(n) & 4095);
+            high.insert(one.hash_one(n) >> 52);
+        }
+        // Of 4096 balls thrown into as many bins about 63% of the bins are hit.
+        assert!(low.len() > 2300 && high.len() > 2300, "{} {}", low.len(), high.len());
+        let mut map = std::collections::HashMap::with_hasher(Seeded::default());
+        map.insert(b"channel".to_vec(), 1);
+        assert_eq!(map.get(b"channel".as_slice()), Some(&1));
     }
 }

@@ -3,9 +3,12 @@
 pub mod bytes;
 pub mod cgroup;
 pub mod clock;
+pub mod collate;
 pub mod cpu;
+pub mod draft;
 pub mod entry;
 pub mod epochs;
+pub mod eviction;
 pub mod float;
 pub mod glob;
 pub mod hash;
@@ -21,4 +24,5 @@ pub mod quote;
 pub mod rng;
 pub mod score;
 pub mod sync;
+pub mod ticks;
 pub mod user;

@@ -10,21 +10,30 @@
 //! So a client is served in the order of arrival, in the same instant as the change, whichever worker it is on. A time-out, CLIENT UNBLOCK and the
 //! end of the connection claim it likewise: one of all has it (`base::sync::claim`).
 //!
+//! Who asks for very many elements at once, and is served with them, takes them itself, in slices: the name of the key is held for it from the instant
+//! on at which it was served, so that it has what was there then.
+//!
 //! Where an element goes to another key (BLMOVE), the shards of both are locked, and it is looked again. If the destination's name is held by a
 //! command in slices, the client looks for itself when it is free.
 
-use super::ctx::{Budget, Ctx, Failure, Outcome, Task};
+use super::ctx::{Budget, Ctx, Failure, NOBODY, Outcome, Task};
 use super::{lists, zsets};
 use crate::base::float;
 use crate::base::sync::claim::{By, Stage};
+use crate::db::hold::Mode;
 use crate::db::item::{Key, Type};
 use crate::db::waiters::{Served, Take, Waiting};
 use crate::db::{Db, DbError};
 use crate::proto::errors;
 use crate::proto::reply::Reply;
+use crate::types::list::List;
+use crate::types::zset::Zset;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+
+/// Elements that a client is served with at once.
+const AT_ONCE: usize = 512;
 
 /// The blocked clients of a worker, and the keys that its present command has made ready for those of all workers.
 #[derive(Default)]
@@ -35,6 +44,8 @@ pub struct Blocking {
     by_deadline: BTreeSet<(u64, u64)>,
     /// Databases and names of keys that were changed, and are waited for.
     ready: VecDeque<(usize, Box<[u8]>)>,
+    /// The name of this hash is held for a client that has taken what was reserved for it, and may be held for the next.
+    passes: Option<u64>,
 }
 
 impl Blocking {
@@ -172,7 +183,15 @@ pub fn take_or_wait(ctx: &mut Ctx<'_>, ask: &Ask<'_>) -> Outcome {
     let deadline_ns = ask.timeout_ns.map(|ns| ctx.clock.mono_ns().saturating_add(ns));
     ctx.blocking.add(deadline_ns, &waiting);
     count(ctx);
-    ctx.suspend(Box::new(Blocked { waiting, keys, deadline_ns, answer: ask.answer, over: false }))
+    ctx.suspend(Box::new(Blocked {
+        then: None,
+        holds: None,
+        waiting,
+        keys,
+        deadline_ns,
+        answer: ask.answer,
+        over: false,
+    }))
 }
 
 /// What INFO tells is true when the next reply is sent.
@@ -206,6 +225,20 @@ pub fn serve_ready(ctx: &mut Ctx<'_>) {
     ctx.db.switch_database(own);
 }
 
+/// A command in slices, which has held one name for writing, is through: those who wait for the key are served before anybody else can come by, then the
+/// name is free, or held for one of them. Called in a step of a task.
+pub fn end_hold(ctx: &mut Ctx<'_>, hash: u64) {
+    if ctx.blocking.has_ready() && !ctx.in_multi() {
+        ctx.blocking.passes = Some(hash);
+        serve_ready(ctx);
+        ctx.db.lock_none();
+        if ctx.blocking.passes.take().is_none() {
+            return;
+        }
+    }
+    ctx.db.hold_end();
+}
+
 /// Serves the longest waiter of a key. False: there is nobody, or nothing for them.
 fn serve_one(ctx: &mut Ctx<'_>, name: &[u8]) -> bool {
     lock_too(ctx, &[name]);
@@ -232,24 +265,49 @@ fn serve_one(ctx: &mut Ctx<'_>, name: &[u8]) -> bool {
             return true;
         }
     }
-    if waiting.claim.claim(By::Key).is_some() {
-        serve(ctx, key, &waiting);
+    if is_much(ctx, key, &waiting) {
+        waiting.reserves.store(true, Ordering::Release);
     }
+    let on = waiting.claim.claim(By::Key).is_none() || serve(ctx, key, &waiting);
     // It is taken out of this list at once, so that the next look finds the next; of others by itself.
     ctx.db.wait_no_more(waiting.database, key.hash, &waiting);
-    true
+    on
 }
 
-/// Serves a client that was claimed.
-fn serve(ctx: &mut Ctx<'_>, key: Key<'_>, waiting: &Arc<Waiting>) {
-    let served = match take(ctx, waiting.kind, key, &waiting.take) {
-        Ok(Some(run)) => Served::Elements { key: key.bytes.into(), run },
-        Ok(None) => unreachable!("the key has something, under its lock"),
-        Err(error) => Served::Failed(error),
+/// Serves a client that was claimed. False: others must wait until it has taken what is reserved for it.
+fn serve(ctx: &mut Ctx<'_>, key: Key<'_>, waiting: &Arc<Waiting>) -> bool {
+    let wants = waiting.reserves.load(Ordering::Relaxed);
+    let passed = wants && ctx.blocking.passes == Some(key.hash);
+    let reserves = passed || wants && ctx.db.hold_begin(1, Mode::Exclusive);
+    let served = if reserves {
+        if passed {
+            ctx.blocking.passes = None;
+        } else {
+            ctx.db.hold(key.hash);
+        }
+        Served::Reserved { key: key.bytes.into() }
+    } else {
+        match take(ctx, waiting.kind, key, &waiting.take) {
+            Ok(Some(run)) => Served::Elements { key: key.bytes.into(), run },
+            Ok(None) => unreachable!("the key has something, under its lock"),
+            Err(error) => Served::Failed(error),
+        }
     };
     *waiting.served() = Some(served);
     waiting.claim.finish();
     wake(ctx, waiting);
+    !reserves
+}
+
+/// Would a client be served with very many elements of the key?
+fn is_much(ctx: &mut Ctx<'_>, key: Key<'_>, waiting: &Waiting) -> bool {
+    let Take::Pop { count, .. } = waiting.take else { return false };
+    let len = match waiting.kind {
+        _ if count <= AT_ONCE => 0,
+        Type::List => ctx.db.look::<List>(key).ok().flatten().map_or(0, |look| look.len()),
+        _ => ctx.db.look::<Zset>(key).ok().flatten().map_or(0, |look| look.len()),
+    };
+    count.min(len) > AT_ONCE
 }
 
 fn wake(ctx: &mut Ctx<'_>, waiting: &Waiting) {
@@ -278,6 +336,10 @@ fn lock_too(ctx: &mut Ctx<'_>, names: &[&[u8]]) -> bool {
 
 /// A client that waits.
 struct Blocked {
+    /// What goes on when it takes very much.
+    then: Option<Box<dyn Task>>,
+    /// The name of this key is held for it.
+    holds: Option<Box<[u8]>>,
     waiting: Arc<Waiting>,
     /// Names and hashes of what it waits for.
     keys: Vec<(Box<[u8]>, u64)>,
@@ -319,8 +381,40 @@ impl Blocked {
     }
 }
 
+impl Blocked {
+    /// Takes the elements that are reserved for it. True: the reply is complete.
+    fn take_reserved(&mut self, ctx: &mut Ctx<'_>, name: Box<[u8]>) -> bool {
+        let key = ctx.key(&name);
+        let Take::Pop { from, count } = self.waiting.take else { unreachable!("of one element there are not many") };
+        let outcome = match self.waiting.kind {
+            Type::List => lists::take_reserved(ctx, key, from, count),
+            _ => zsets::take_reserved(ctx, key, from, count),
+        };
+        self.then = ctx.task.take();
+        self.holds = Some(name);
+        self.pass_on(ctx, outcome != Outcome::Suspended);
+        outcome != Outcome::Suspended
+    }
+
+    /// When all that it gets is taken, the next who wait for the key are served, before anybody else comes by: then the name is free, or held for one
+    /// of them.
+    fn pass_on(&mut self, ctx: &mut Ctx<'_>, done: bool) {
+        // What is left to do is to write.
+        let is_taken = done || self.waits_for_room();
+        let Some(name) = self.holds.take_if(|_| is_taken) else { return };
+        let hash = ctx.key(&name).hash;
+        ctx.blocking.make_ready(self.waiting.database, &name);
+        end_hold(ctx, hash);
+    }
+}
+
 impl Task for Blocked {
-    fn step(&mut self, ctx: &mut Ctx<'_>, _budget: &mut Budget) -> bool {
+    fn step(&mut self, ctx: &mut Ctx<'_>, budget: &mut Budget) -> bool {
+        if let Some(task) = &mut self.then {
+            let done = task.step(ctx, budget);
+            self.pass_on(ctx, done);
+            return done;
+        }
         if self.waiting.retry.load(Ordering::Acquire) && self.waiting.claim.is_waiting() {
             self.try_again(ctx);
         }
@@ -335,6 +429,11 @@ impl Task for Blocked {
         count(ctx);
         let served = self.waiting.served().take();
         match served {
+            Some(Served::Reserved { key }) if ctx.me == NOBODY => {
+                self.holds = Some(key);
+                self.pass_on(ctx, true);
+            }
+            Some(Served::Reserved { key }) => return self.take_reserved(ctx, key),
             Some(Served::Elements { key, run }) => (self.answer.full)(&mut ctx.reply, &key, &run),
             Some(Served::Failed(error)) => {
                 ctx.fail(error);
@@ -350,18 +449,33 @@ impl Task for Blocked {
     fn bytes(&self) -> usize {
         // In its own lists, and in those of the keys.
         let names: usize = self.keys.iter().map(|(name, _)| 2 * name.len() + 64).sum();
-        size_of::<Blocked>() + size_of::<Waiting>() + names
+        size_of::<Blocked>() + size_of::<Waiting>() + names + self.then.as_ref().map_or(0, |task| task.bytes())
     }
 
     fn waits_for_others(&self) -> bool {
-        !self.waiting.retry.load(Ordering::Acquire)
+        self.then.is_none() && !self.waiting.retry.load(Ordering::Acquire)
+    }
+
+    fn waits_for_room(&self) -> bool {
+        self.then.as_ref().is_some_and(|task| task.waits_for_room())
+    }
+
+    fn must_finish(&self) -> bool {
+        match &self.then {
+            Some(task) => self.holds.is_some() || task.must_finish(),
+            // What is reserved for it is to be given back.
+            None => !self.over && self.waiting.reserves.load(Ordering::Acquire),
+        }
     }
 
     fn ends_with_client(&self) -> bool {
-        true
+        self.then.is_none()
     }
 
     fn abandon(&mut self, db: &mut Db<'_>) {
+        if let Some(task) = &mut self.then {
+            return task.abandon(db);
+        }
         if self.waiting.claim.claim(By::Disconnect).is_some() {
             self.waiting.claim.finish();
         }

@@ -2,6 +2,7 @@
 
 use super::tracking::{Mode, Tracking};
 use super::transactions::Transaction;
+use crate::acl::User;
 use crate::base::indexed::Indexed;
 use static_assertions::const_assert;
 use std::collections::VecDeque;
@@ -26,6 +27,8 @@ pub mod gate {
     pub const LISTENS: u16 = 32;
     /// What it reads it may cache (CLIENT TRACKING).
     pub const TRACKS: u16 = 64;
+    /// Its user may not do all.
+    pub const RESTRICTED: u16 = 128;
     /// Those that do not keep a command from running in slices.
     pub const HARMLESS: u16 = NO_TOUCH | TRACKS;
 }
@@ -52,6 +55,8 @@ pub struct Labels {
     pub subscriptions: [usize; 3],
     /// Of a client that tracks.
     pub tracking: Tracking,
+    /// Who it is; `None`: the default user.
+    user: Option<Arc<User>>,
     /// Of a client in MULTI, or one that watches keys.
     transaction: Option<Box<Transaction>>,
 }
@@ -140,21 +145,26 @@ pub struct Client {
     /// RESP3 was negotiated.
     pub resp3: bool,
     protocol: Protocol,
-    /// Bits of [`mark`], and `Replies` from bit 6 on: there are many clients.
-    marks: u8,
+    /// Bits of [`mark`], and `Replies` in bits 6 and 7: there are many clients.
+    marks: u16,
 }
 
 /// Bits of what is told of a client.
 pub mod mark {
-    pub const UNIX: u8 = 1;
+    pub const UNIX: u16 = 1;
     /// Its next command waits for the end of CLIENT PAUSE.
-    pub const PAUSED: u8 = 2;
+    pub const PAUSED: u16 = 2;
     /// Shall not be closed to make room (CLIENT NO-EVICT).
-    pub const NO_EVICT: u8 = 4;
+    pub const NO_EVICT: u16 = 4;
     /// It has subscriptions.
-    pub const LISTENS: u8 = 8;
+    pub const LISTENS: u16 = 8;
     /// Its command goes on in slices.
-    pub const SUSPENDED: u8 = 16;
+    pub const SUSPENDED: u16 = 16;
+    /// What its present command answers is told whatever CLIENT REPLY says.
+    pub const PUSHED: u16 = 32;
+    // Bits 6 and 7 are `Replies`.
+    /// It is shown every command (MONITOR).
+    pub const MONITORS: u16 = 256;
 }
 
 const REPLIES: [Replies; 4] = [Replies::All, Replies::None, Replies::Skip, Replies::SkipNext];
@@ -195,7 +205,7 @@ impl Client {
 
     #[must_use]
     pub fn replies(&self) -> Replies {
-        REPLIES[usize::from(self.marks >> REPLIES_SHIFT)]
+        REPLIES[usize::from(self.marks >> REPLIES_SHIFT & 3)]
     }
 
     #[must_use]
@@ -204,16 +214,16 @@ impl Client {
     }
 
     #[must_use]
-    pub fn is(&self, mark: u8) -> bool {
+    pub fn is(&self, mark: u16) -> bool {
         self.marks & mark != 0
     }
 
-    pub fn set_mark(&mut self, mark: u8, on: bool) {
+    pub fn set_mark(&mut self, mark: u16, on: bool) {
         self.marks = if on { self.marks | mark } else { self.marks & !mark };
     }
 
     pub fn set_replies(&mut self, replies: Replies) {
-        self.marks = self.marks & ((1 << REPLIES_SHIFT) - 1) | (replies as u8) << REPLIES_SHIFT;
+        self.marks = self.marks & !(3 << REPLIES_SHIFT) | u16::from(replies as u8) << REPLIES_SHIFT;
         self.set_gate(gate::SILENT, replies != Replies::All);
     }
 
@@ -276,6 +286,28 @@ impl Client {
         &mut self.labels_mut().transaction
     }
 
+    /// Who it is, if not the default user.
+    #[must_use]
+    pub fn user(&self) -> Option<&Arc<User>> {
+        self.labels.as_ref()?.user.as_ref()
+    }
+
+    /// It is this user from now on; the default one, if it is that.
+    pub fn become_user(&mut self, user: &Arc<User>) {
+        self.set_gate(gate::RESTRICTED, !user.may_do_all());
+        if *user.name != *crate::acl::DEFAULT {
+            self.labels_mut().user = Some(Arc::clone(user));
+        } else if let Some(labels) = &mut self.labels {
+            labels.user = None;
+        }
+    }
+
+    /// The name of its user.
+    #[must_use]
+    pub fn user_name(&self) -> &[u8] {
+        self.user().map_or(crate::acl::DEFAULT, |user| &user.name)
+    }
+
     #[must_use]
     pub fn name(&self) -> &[u8] {
         self.labels.as_ref().map_or(b"", |l| &l.name)
@@ -303,6 +335,9 @@ impl Client {
             self.transaction().map_or((None, 0, 0, 0), |transaction| {
                 (transaction.queued(), transaction.queue_bytes(), transaction.bytes(), transaction.watches())
             });
+        if self.is(mark::MONITORS) {
+            flags.push('O');
+        }
         if queued.is_some() {
             flags.push('x');
         }
@@ -342,7 +377,7 @@ impl Client {
         let _ = write!(
             line,
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={sub} psub={psub} ssub={ssub} multi={} watch={watches} qbuf={} \
-             qbuf-free=0 argv-mem=0 multi-mem={queue_bytes} rbs=0 rbp=0 obl={} oll=0 omem=0 tot-mem={memory} events={} cmd={} user=default redir={redirect} resp={} \
+             qbuf-free=0 argv-mem=0 multi-mem={queue_bytes} rbs=0 rbp=0 obl={} oll=0 omem=0 tot-mem={memory} events={} cmd={} user={} redir={redirect} resp={} \
              lib-name={} lib-ver={}",
             self.id,
             self.addresses.remote(),
@@ -357,6 +392,7 @@ impl Client {
             self.out_bytes,
             if self.out_bytes > 0 { "rw" } else { "r" },
             self.last_command,
+            text(self.user_name()),
             if self.resp3 { 3 } else { 2 },
             text(&labels.lib_name),
             text(&labels.lib_version),

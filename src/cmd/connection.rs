@@ -1,7 +1,7 @@
-//! Commands about the connection itself: PING ECHO QUIT HELLO AUTH SELECT CLIENT.
+//! Commands about the connection itself: PING ECHO QUIT HELLO SELECT CLIENT.
 
 use super::client::{Class, gate};
-use super::ctx::{Args, Budget, Ctx, Failure, Outcome};
+use super::ctx::{Args, Budget, Ctx, Outcome};
 use super::fleet::{Local, everywhere_sliced};
 use super::options::parse_int;
 use super::pubsub::look_at_subscriptions;
@@ -45,44 +45,6 @@ pub fn select(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     })
 }
 
-/// Compares without telling by its time how much was right.
-fn is_password(given: &[u8], password: &[u8]) -> bool {
-    let mut different = given.len() ^ password.len();
-    for (i, byte) in given.iter().enumerate() {
-        different |= usize::from(byte ^ password.get(i % password.len().max(1)).copied().unwrap_or(0));
-    }
-    different == 0
-}
-
-/// Logs in; there is one user, `default`, with the password of the configuration.
-pub(super) fn log_in(ctx: &mut Ctx<'_>, user: &[u8], password: &[u8]) -> Result<(), Failure> {
-    let required = ctx.config.requirepass.as_slice();
-    // Without a password the default user takes any, as Redis's "nopass".
-    if user != b"default" || (!required.is_empty() && !is_password(password, required)) {
-        return Err(errors::WRONGPASS.into());
-    }
-    ctx.client().gate &= !gate::UNAUTHENTICATED;
-    Ok(())
-}
-
-/// `AUTH [user] password`
-pub fn auth(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    ctx.attempt(|ctx| {
-        match args {
-            [_, password] => {
-                if ctx.config.requirepass.is_empty() {
-                    return Err(errors::AUTH_WITHOUT_PASSWORD.into());
-                }
-                log_in(ctx, b"default", password)?;
-            }
-            [_, user, password] => log_in(ctx, user, password)?,
-            _ => return Err(errors::SYNTAX.into()),
-        }
-        ctx.out().ok();
-        Ok(())
-    })
-}
-
 /// `HELLO [version [AUTH user password] [SETNAME name]]`
 pub fn hello(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     ctx.attempt(|ctx| {
@@ -100,7 +62,7 @@ pub fn hello(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         while let [option, tail @ ..] = rest {
             rest = match (&*option.to_ascii_lowercase(), tail) {
                 (b"auth", [user, password, tail @ ..]) => {
-                    log_in(ctx, user, password)?;
+                    super::acl::log_in(ctx, args[0], user, password)?;
                     tail
                 }
                 (b"setname", [given, tail @ ..]) => {
@@ -288,26 +250,6 @@ impl ClientLines {
             if budget.is_spent(8) {
                 return false;
             }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn passwords() {
-        for (given, password, same) in [
-            ("", "x", false),
-            ("x", "x", true),
-            ("xx", "x", false),
-            ("x", "xx", false),
-            ("secret", "secret", true),
-            ("secreT", "secret", false),
-            ("secretsecret", "secret", false),
-        ] {
-            assert_eq!(is_password(given.as_bytes(), password.as_bytes()), same, "{given} {password}");
         }
     }
 }

@@ -9,53 +9,146 @@ use super::fleet::{Local, everywhere, everywhere_sliced};
 use super::options::parse_int;
 use super::pubsub::look_at_subscriptions;
 use super::spec::Flags;
+use crate::acl::Users;
 use crate::base::clock::whole_ns;
 use crate::base::int;
 use crate::proto::errors;
+use std::sync::Arc;
 use std::time::Duration;
 
 // ---- CLIENT PAUSE ----
 
-/// CLIENT PAUSE, as it holds on one worker.
+/// Reasons to look twice at commands of all clients, beside those of [`super::client::gate`] and in the same word.
+pub mod reason {
+    /// CLIENT PAUSE, or the server needs one: commands may have to wait.
+    pub const PAUSE: u16 = 1 << 14;
+    /// The dataset is not complete: few commands are answered.
+    pub const LOADING: u16 = 1 << 13;
+    /// What is written could not be saved: it is refused.
+    pub const UNSAVED: u16 = 1 << 12;
+}
+
+/// What keeps commands from running, as it holds on one worker: CLIENT PAUSE, what saving and loading ask for (`store::flag`), and the pause that a
+/// worker makes by itself while others do not come to take what is to be told to their clients (of messages, of changes): what could add to that waits.
 #[derive(Default, Debug)]
 pub struct Pause {
-    /// Monotonic time of its end, 0 without one.
+    /// Of [`reason`].
+    reasons: u16,
+    /// Monotonic time of the end of CLIENT PAUSE, 0 without one.
     until_ns: u64,
     /// It stops all commands, not only those that may write.
     all: bool,
+    /// Of the store: commands that write wait, or all.
+    writes_wait: bool,
+    all_wait: bool,
+    crowded: bool,
 }
 
 impl Pause {
+    /// Of [`reason`]; 0 nearly always.
+    #[inline(always)]
+    #[must_use]
+    pub fn reasons(&self) -> u16 {
+        self.reasons
+    }
+
+    /// Do commands wait?
     #[inline(always)]
     #[must_use]
     pub fn is_on(&self) -> bool {
+        self.reasons & reason::PAUSE != 0
+    }
+
+    fn was_asked_for(&self) -> bool {
         self.until_ns != 0
     }
 
     /// Does it stop a command of these flags?
     #[must_use]
     pub fn stops(&self, flags: Flags) -> bool {
-        self.is_on() && (self.all || flags.intersects(Flags::of(&[Flags::WRITE, Flags::MAY_REPLICATE])))
+        let writes = flags.intersects(Flags::of(&[Flags::WRITE, Flags::MAY_REPLICATE]));
+        // What reads may have to tell, too: that it has missed a key.
+        let tells = self.crowded && flags.intersects(Flags::of(&[Flags::WRITE, Flags::READONLY]));
+        self.was_asked_for() && (self.all || writes) || self.all_wait || self.writes_wait && writes || tells
+    }
+
+    /// Others have much to take, or have taken it.
+    #[inline]
+    pub fn set_crowded(&mut self, crowded: bool) {
+        self.crowded = crowded;
+        self.set_reasons();
+    }
+
+    #[must_use]
+    pub fn is_crowded(&self) -> bool {
+        self.crowded
+    }
+
+    /// Why a command of these flags is refused now.
+    #[must_use]
+    pub fn refuses(&self, flags: Flags) -> Option<&'static str> {
+        let asks = flags.contains(Flags::TELLS_OF_ERRORS);
+        if asks || flags.contains(Flags::WRITE) {
+            let unsaved = self.refuses_writes();
+            if unsaved.is_some() {
+                return unsaved;
+            }
+        }
+        let loads = self.reasons & reason::LOADING != 0 && !asks && !flags.contains(Flags::LOADING);
+        loads.then_some(errors::LOADING)
+    }
+
+    /// Why nothing is written now.
+    #[must_use]
+    pub fn refuses_writes(&self) -> Option<&'static str> {
+        (self.reasons & reason::UNSAVED != 0).then_some(errors::MISCONF_RDB)
+    }
+
+    /// Looks at what saving and loading ask for. `unsaved`: what a failed save means is that nothing is written.
+    #[inline]
+    pub fn follow(&mut self, flags: u16, unsaved: impl FnOnce() -> bool) {
+        use crate::store::flag;
+        if flags == 0 && self.reasons == 0 {
+            return;
+        }
+        self.writes_wait = flags & (flag::CROWDED | flag::ENDING) != 0;
+        self.all_wait = flags & flag::RELOADING != 0;
+        self.reasons = 0;
+        self.set_reasons();
+        self.reasons |= if flags & flag::LOADING != 0 { reason::LOADING } else { 0 };
+        self.reasons |= if flags & flag::FAILED != 0 && unsaved() { reason::UNSAVED } else { 0 };
+    }
+
+    fn set_reasons(&mut self) {
+        let waits = self.was_asked_for() || self.writes_wait || self.all_wait || self.crowded;
+        self.reasons = self.reasons & !reason::PAUSE | if waits { reason::PAUSE } else { 0 };
     }
 
     /// Begins a pause; what is left of an earlier one stays in force, as in Redis: the later end and the stricter kind count.
     fn begin(&mut self, now_ns: u64, time: Duration, all: bool) {
         self.look_at(now_ns);
-        self.all = all || (self.is_on() && self.all);
+        self.all = all || (self.was_asked_for() && self.all);
         self.until_ns = self.until_ns.max(now_ns.saturating_add(whole_ns(time))).max(1);
+        self.set_reasons();
+    }
+
+    /// CLIENT UNPAUSE.
+    fn end(&mut self) {
+        (self.until_ns, self.all) = (0, false);
+        self.set_reasons();
     }
 
     /// Ends a pause whose time has come.
     pub fn look_at(&mut self, now_ns: u64) {
-        if self.until_ns <= now_ns {
-            *self = Pause::default();
+        if self.was_asked_for() && self.until_ns <= now_ns {
+            self.end();
         }
     }
 
     /// How long it goes on; `None` without one.
     #[must_use]
     pub fn left(&self, now_ns: u64) -> Option<Duration> {
-        self.is_on().then(|| Duration::from_nanos(self.until_ns.saturating_sub(now_ns)))
+        self.was_asked_for().then(|| Duration::from_nanos(self.until_ns.saturating_sub(now_ns)))
     }
 }
 
@@ -81,27 +174,28 @@ pub fn pause(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub fn unpause(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
-    everywhere(ctx, |local: &mut Local<'_>| *local.pause = Pause::default(), |ctx, _| ctx.out().ok())
+    everywhere(ctx, |local: &mut Local<'_>| local.pause.end(), |ctx, _| ctx.out().ok())
 }
 
 // ---- CLIENT KILL ----
 
 /// Which clients CLIENT KILL ends.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Filter {
     id: Option<u64>,
     addr: Option<Vec<u8>>,
     laddr: Option<Vec<u8>>,
     /// Those of one class.
     class: Option<Class>,
+    user: Option<Vec<u8>>,
     age_min_s: u64,
     /// The caller, if it stays.
     but: Option<u64>,
 }
 
 impl Filter {
-    fn parse(options: Args<'_>, own: u64) -> Result<Filter, Failure> {
-        let mut filter = Filter { id: None, addr: None, laddr: None, class: None, age_min_s: 0, but: Some(own) };
+    fn parse(options: Args<'_>, own: u64, users: &Users) -> Result<Filter, Failure> {
+        let mut filter = Filter { but: Some(own), ..Filter::default() };
         let (pairs, rest) = options.as_chunks::<2>();
         for [name, value] in pairs {
             match &*name.to_ascii_lowercase() {
@@ -112,8 +206,7 @@ impl Filter {
                 b"type" => filter.class = Some(Class::parse(value).ok_or_else(|| errors::unknown_client_type(value))?),
                 b"addr" => filter.addr = Some(value.to_vec()),
                 b"laddr" => filter.laddr = Some(value.to_vec()),
-                // There is one user, and every client is it.
-                b"user" if *value == b"default" => {}
+                b"user" if users.get(value).is_some() => filter.user = Some(value.to_vec()),
                 b"user" => return Err(errors::no_such_user(value).into()),
                 b"maxage" => {
                     let age = int::parse_i64(value).ok_or(errors::MAXAGE_NOT_AN_INTEGER)?;
@@ -136,6 +229,7 @@ impl Filter {
         };
         self.id.is_none_or(|id| client.id == id)
             && self.class.is_none_or(|class| client.class() == class)
+            && self.user.as_ref().is_none_or(|user| client.user_name() == user)
             && self.but != Some(client.id)
             && client.age_s(now_ms) >= self.age_min_s
             && is(&self.addr, Client::remote)
@@ -149,9 +243,9 @@ pub fn kill(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     let old_form = args.len() == 3;
     let filter = if old_form {
         let addr = Some(args[2].to_vec());
-        Filter { id: None, addr, laddr: None, class: None, age_min_s: 0, but: None }
+        Filter { addr, ..Filter::default() }
     } else {
-        match Filter::parse(&args[2..], own) {
+        match Filter::parse(&args[2..], own, ctx.acl.users()) {
             Ok(filter) => filter,
             Err(failure) => return ctx.fail(failure),
         }
@@ -277,8 +371,9 @@ pub fn unblock(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
 
 /// RESET: the connection as it was when it was made.
 pub fn reset(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
-    let locked = !ctx.config.requirepass.is_empty();
+    let user = Arc::clone(ctx.acl.users().default_user());
     ctx.end_transaction();
+    super::monitor::stop(ctx);
     if ctx.client().is(mark::LISTENS) {
         let me = ctx.me;
         ctx.pubsub.leave(me);
@@ -288,7 +383,8 @@ pub fn reset(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
     super::tracking::stop(ctx.clients.get_mut(me), ctx.db.totals(), ctx.pubsub);
     let client = ctx.client();
     client.reset();
-    client.set_gate(gate::UNAUTHENTICATED, locked);
+    client.become_user(&user);
+    client.set_gate(gate::UNAUTHENTICATED, !user.is_open());
     ctx.reply.set_version(false);
     ctx.reply.simple("RESET");
     Outcome::Done

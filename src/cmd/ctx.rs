@@ -5,7 +5,10 @@ use super::client::Clients;
 use super::control::Pause;
 use super::event::Event;
 use super::fleet::{Fleet, Local};
+use super::profile::Profile;
+use super::room::Room;
 use super::spec::Commands;
+use crate::acl::{Acl, Channels};
 use crate::base::clock::{Clock, Stopwatch, whole_ns};
 use crate::base::out::Out;
 use crate::base::rng::Rng;
@@ -15,8 +18,10 @@ use crate::proto::carry::Carry;
 use crate::proto::errors;
 use crate::proto::reply::Reply;
 use crate::pubsub::Exchange;
+use crate::store::Store;
 use crate::table::Site;
 use dolmen_slab::BlobId;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The arguments of a command; the first is its name.
@@ -35,27 +40,42 @@ pub struct Exec {
     pub sliced: Option<&'static Sliced>,
     /// The same for those that do it in their own way: takes the whole request of very many arguments into a task (or answers it).
     pub whole: Option<fn(&mut Ctx<'_>, Carry) -> Outcome>,
+    /// Which of its arguments are channels.
+    pub channels: Channels,
+    /// Which are passwords, and shown to nobody.
+    pub secrets: Option<fn(Args<'_>) -> Vec<usize>>,
 }
 
 impl Exec {
     #[must_use]
     pub const fn new(run: Run) -> Exec {
-        Exec { run, value_arg: 0, sliced: None, whole: None }
+        Exec { run, value_arg: 0, sliced: None, whole: None, channels: Channels::None, secrets: None }
     }
 
     #[must_use]
     pub const fn with_value(run: Run, value_arg: u8) -> Exec {
-        Exec { run, value_arg, sliced: None, whole: None }
+        Exec { value_arg, ..Exec::new(run) }
     }
 
     #[must_use]
     pub const fn sliced(run: Run, sliced: &'static Sliced) -> Exec {
-        Exec { run, value_arg: 0, sliced: Some(sliced), whole: None }
+        Exec { sliced: Some(sliced), ..Exec::new(run) }
     }
 
     #[must_use]
     pub const fn whole(run: Run, whole: fn(&mut Ctx<'_>, Carry) -> Outcome) -> Exec {
-        Exec { run, value_arg: 0, sliced: None, whole: Some(whole) }
+        Exec { whole: Some(whole), ..Exec::new(run) }
+    }
+
+    /// The same, with passwords among its arguments.
+    #[must_use]
+    pub const fn with_secrets(self, secrets: fn(Args<'_>) -> Vec<usize>) -> Exec {
+        Exec { secrets: Some(secrets), ..self }
+    }
+
+    #[must_use]
+    pub const fn on(run: Run, channels: Channels) -> Exec {
+        Exec { channels, ..Exec::new(run) }
     }
 }
 
@@ -193,6 +213,10 @@ pub trait Task {
     fn has_taken_effect(&self) -> bool {
         false
     }
+    /// What it has taken that no step was given for, in ticks of `Profile::ticker`.
+    fn ticks_besides(&self) -> u64 {
+        0
+    }
     /// Called instead of further steps when the connection has gone: gives back what lies in the shard.
     fn abandon(&mut self, _db: &mut Db<'_>) {}
 }
@@ -247,6 +271,8 @@ pub struct Stats {
     /// What of it was sent before CONFIG RESETSTAT.
     pub output_bytes_before: u64,
     pub error_replies: u64,
+    /// What was denied: logins, then by `acl::Reason`.
+    pub denials: [u64; 4],
     /// Commands that had to run in slices.
     pub suspended: u64,
     /// Event-loop turns, the time they took, and the longest of them.
@@ -312,6 +338,9 @@ impl Stats {
         self.input_bytes += other.input_bytes;
         self.output_bytes += other.output_bytes;
         self.error_replies += other.error_replies;
+        for (sum, denials) in self.denials.iter_mut().zip(other.denials) {
+            *sum += denials;
+        }
         self.suspended += other.suspended;
         self.turns += other.turns;
         self.turn_ns_total += other.turn_ns_total;
@@ -371,6 +400,9 @@ pub struct Facts {
     pub backend: &'static str,
 }
 
+/// A bit of [`Ctx::changed`]: the reply is an error.
+pub const FAILED: u64 = 1 << 63;
+
 /// No client.
 pub const NOBODY: u32 = u32::MAX;
 
@@ -387,8 +419,12 @@ pub struct Ctx<'a> {
     pub blocking: &'a mut Blocking,
     pub pubsub: &'a mut Exchange,
     pub pause: &'a mut Pause,
+    pub room: &'a mut Room,
+    pub acl: &'a mut Acl,
+    pub profile: &'a mut Profile,
     pub facts: &'a Facts,
     pub fleet: &'a Fleet,
+    pub store: &'a Arc<Store>,
     pub commands: &'a Commands<Exec>,
     pub clock: &'a Clock,
     pub rng: &'a mut Rng,
@@ -399,7 +435,7 @@ pub struct Ctx<'a> {
     /// A large value that was received in place; who takes it owns it.
     pub blob: Option<BlobId>,
     pub task: Option<Box<dyn Task>>,
-    /// Changes of the keyspace by this command; reported by it, applied by the pipeline.
+    /// Changes of the keyspace by this command, with [`FAILED`]; reported by it, applied by the pipeline.
     pub changed: u64,
 }
 
@@ -511,7 +547,10 @@ impl<'a> Ctx<'a> {
     #[inline(never)]
     pub fn fail(&mut self, failure: impl Into<Failure>) -> Outcome {
         self.stats.error_replies += 1;
-        self.reply.error_bytes(failure.into().text());
+        self.changed |= FAILED;
+        let failure = failure.into();
+        self.profile.error(failure.text());
+        self.reply.error_bytes(failure.text());
         Outcome::Done
     }
 
@@ -531,9 +570,17 @@ impl<'a> Ctx<'a> {
             blocking: self.blocking,
             pubsub: self.pubsub,
             pause: self.pause,
+            acl: self.acl,
+            profile: self.profile,
             clock: self.clock,
             fleet: self.fleet,
         }
+    }
+
+    /// The id of the calling client; 0 of none.
+    #[must_use]
+    pub fn client_id(&self) -> u64 {
+        if self.me == NOBODY { 0 } else { self.clients.get(self.me).id }
     }
 
     #[must_use]

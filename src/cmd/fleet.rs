@@ -13,6 +13,10 @@ use super::blocking::Blocking;
 use super::client::Clients;
 use super::control::Pause;
 use super::ctx::{Asks, Budget, Ctx, FIRST_SLICE, Outcome, Stats, Task};
+use super::latency::Monitor;
+use super::profile::Profile;
+use super::slowlog::SlowLog;
+use crate::acl::Acl;
 use crate::base::clock::Clock;
 use crate::base::sync::mailbox::{Receiver, Sender, mailbox};
 use crate::config::Config;
@@ -29,6 +33,8 @@ pub struct Local<'a> {
     pub blocking: &'a mut Blocking,
     pub pubsub: &'a mut Exchange,
     pub pause: &'a mut Pause,
+    pub acl: &'a mut Acl,
+    pub profile: &'a mut Profile,
     pub clock: &'a Clock,
     pub fleet: &'a Fleet,
 }
@@ -63,6 +69,24 @@ pub struct Fleet {
     common: Option<Arc<Common>>,
     /// The settings as CONFIG SET has last changed them, on whatever worker: those that run at once must end up with the same everywhere.
     settings: Settings,
+    journal: Arc<Journal>,
+}
+
+/// What is noted seldom, of all workers.
+#[derive(Default)]
+pub struct Journal {
+    slow: Mutex<SlowLog>,
+    latency: Mutex<Monitor>,
+}
+
+impl Journal {
+    pub fn slow(&self) -> MutexGuard<'_, SlowLog> {
+        self.slow.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn latency(&self) -> MutexGuard<'_, Monitor> {
+        self.latency.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 /// See [`Fleet`]; `None` until the first change.
@@ -92,6 +116,12 @@ impl Settings {
         Ok(current.version)
     }
 
+    /// The latest; `own` are a worker's, if nobody has changed any.
+    #[must_use]
+    pub fn latest(&self, own: &Config) -> Config {
+        self.lock().config.clone().unwrap_or_else(|| own.clone())
+    }
+
     /// Makes a worker's the latest.
     pub fn adopt(&self, own: &mut Config) {
         if let Some(latest) = &self.lock().config {
@@ -113,7 +143,13 @@ impl Fleet {
         let (posts, boxes): (Vec<_>, Vec<_>) = rings.into_iter().map(|ring| mailbox(MAILBOX_ROOM, ring)).unzip();
         let common = Arc::new(Common { board, posts: posts.into_boxed_slice() });
         let settings = Settings::default();
-        let fleet = |me| Fleet { me, common: Some(Arc::clone(&common)), settings: settings.clone() };
+        let journal = Arc::<Journal>::default();
+        let fleet = |me| Fleet {
+            me,
+            common: Some(Arc::clone(&common)),
+            settings: settings.clone(),
+            journal: Arc::clone(&journal),
+        };
         boxes.into_iter().enumerate().map(|(me, mail)| (fleet(me), mail)).collect()
     }
 
@@ -126,6 +162,11 @@ impl Fleet {
     #[must_use]
     pub fn settings(&self) -> &Settings {
         &self.settings
+    }
+
+    #[must_use]
+    pub fn journal(&self) -> &Journal {
+        &self.journal
     }
 
     /// Number of workers.

@@ -1,6 +1,8 @@
 //! INFO: what the server tells about itself, in Redis's sections and field names.
 
 use super::ctx::{Args, Ctx, Outcome, Stats};
+use super::fleet::{Local, everywhere};
+use super::profile::Report;
 use super::server::COMPATIBLE_VERSION;
 use crate::base::cpu;
 use std::fmt::Write as _;
@@ -14,6 +16,8 @@ struct Figures {
     data: DataFigures,
     /// Of each database: keys, and those with a deadline.
     databases: Vec<(usize, u64)>,
+    /// What each command has taken; empty if no section asks for it.
+    report: Report,
 }
 
 /// Of all shards together.
@@ -30,11 +34,12 @@ struct DataFigures {
     misses: u64,
     expired: u64,
     expired_fields: u64,
+    evicted: u64,
     relocated: u64,
 }
 
 impl Figures {
-    fn of(ctx: &mut Ctx<'_>) -> Figures {
+    fn of(ctx: &mut Ctx<'_>, report: Report) -> Figures {
         let mut data = DataFigures::default();
         let mut databases = vec![(0, 0); ctx.db.databases()];
         ctx.db.each_shard(|shard| {
@@ -49,6 +54,7 @@ impl Figures {
             data.misses += shard.stats.misses;
             data.expired += shard.stats.expired;
             data.expired_fields += shard.stats.expired_fields;
+            data.evicted += shard.stats.evicted;
             data.relocated += shard.stats.relocated;
             for (sum, database) in databases.iter_mut().zip(shard.databases()) {
                 sum.0 += database.len();
@@ -57,7 +63,7 @@ impl Figures {
         });
         ctx.stats.clients = ctx.clients.alive() as u64;
         let clients_per_worker = ctx.fleet.each(ctx.stats, |stats| stats.clients.to_string()).join(",");
-        let mut figures = Figures { stats: ctx.fleet.total(ctx.stats), clients_per_worker, data, databases };
+        let mut figures = Figures { stats: ctx.fleet.total(ctx.stats), clients_per_worker, data, databases, report };
         // Otherwise only looked at from time to time; nobody shall see it fall.
         let used = figures.used_bytes();
         figures.stats.used_bytes_peak = figures.stats.used_bytes_peak.max(used);
@@ -70,39 +76,57 @@ impl Figures {
     }
 }
 
-type Section = (&'static str, fn(&Ctx<'_>, &Figures, &mut String));
+/// Name, what writes it, and whether it is told without being asked for.
+type Section = (&'static str, fn(&Ctx<'_>, &Figures, &mut String), bool);
 
-const SECTIONS: [Section; 7] = [
-    ("server", server),
-    ("clients", clients),
-    ("memory", memory),
-    ("stats", stats),
-    ("replication", replication),
-    ("cpu", cpu_times),
-    ("keyspace", keyspace),
+const SECTIONS: [Section; 11] = [
+    ("server", server, true),
+    ("clients", clients, true),
+    ("memory", memory, true),
+    ("persistence", persistence, true),
+    ("stats", stats, true),
+    ("replication", replication, true),
+    ("cpu", cpu_times, true),
+    ("errorstats", error_counts, true),
+    ("commandstats", command_counts, false),
+    ("latencystats", latencies, false),
+    ("keyspace", keyspace, true),
 ];
+
+/// Sections that tell what each worker has counted by command.
+const REPORTED: [&str; 3] = ["errorstats", "commandstats", "latencystats"];
 
 /// `INFO [section ...]`
 pub fn info(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    let figures = Figures::of(ctx);
     let wanted: Vec<Vec<u8>> = args[1..].iter().map(|a| a.to_ascii_lowercase()).collect();
-    let all = wanted.is_empty() || wanted.iter().any(|w| matches!(&**w, b"all" | b"everything" | b"default"));
+    let all = wanted.iter().any(|w| matches!(&**w, b"all" | b"everything"));
+    let default = wanted.is_empty() || wanted.iter().any(|w| w == b"default");
+    let is_told = move |(name, _, usual): &Section| {
+        all || default && *usual || wanted.iter().any(|wanted| wanted == name.as_bytes())
+    };
+    let sections: Vec<Section> = SECTIONS.into_iter().filter(is_told).collect();
+    if !sections.iter().any(|(name, ..)| REPORTED.contains(name)) {
+        write(ctx, &sections, Report::default());
+        return Outcome::Done;
+    }
+    let part = |local: &mut Local<'_>| local.profile.report();
+    everywhere(ctx, part, move |ctx, reports| write(ctx, &sections, Report::sum(reports)))
+}
+
+fn write(ctx: &mut Ctx<'_>, sections: &[Section], report: Report) {
+    let figures = Figures::of(ctx, report);
     let mut text = String::new();
-    for (name, write) in SECTIONS {
-        if !all && !wanted.iter().any(|w| w == name.as_bytes()) {
-            continue;
-        }
+    for (name, write, _) in sections {
         if !text.is_empty() {
             text.push_str("\r\n");
         }
-        let mut title: Vec<u8> = name.into();
+        let mut title: Vec<u8> = (*name).into();
         title[0] = title[0].to_ascii_uppercase();
-        let title = if name == "cpu" { "CPU".into() } else { String::from_utf8_lossy(&title).into_owned() };
+        let title = if *name == "cpu" { "CPU".into() } else { String::from_utf8_lossy(&title).into_owned() };
         let _ = write!(text, "# {title}\r\n");
         write(ctx, &figures, &mut text);
     }
     ctx.reply.verbatim(b"txt", text.as_bytes());
-    Outcome::Done
 }
 
 macro_rules! fields {
@@ -202,14 +226,70 @@ fn memory(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
         "slab_fragmented": data.fragmented_bytes,
         "total_system_memory": machine,
         "total_system_memory_human": human(machine),
-        "maxmemory": 0,
-        "maxmemory_human": "0B",
-        "maxmemory_policy": "noeviction",
+        "maxmemory": ctx.config.maxmemory_bytes,
+        "maxmemory_human": human(ctx.config.maxmemory_bytes),
+        "maxmemory_policy": ctx.config.eviction.policy.name(),
         "mem_fragmentation_ratio": format!("{:.2}", ratio(resident, used)),
         "mem_fragmentation_bytes": resident.cast_signed() - used.cast_signed(),
         "mem_clients_normal": stats.clients_bytes,
         "mem_allocator": concat!("dolmen-slab-", env!("CARGO_PKG_VERSION")),
         "lazyfree_pending_objects": data.lazy_pending,
+    );
+}
+
+fn persistence(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
+    let (saves, load) = (ctx.store.stats(), ctx.store.load());
+    let loading = ctx.store.is_loading();
+    let now_s = ctx.db.now_ms() / 1000;
+    let seconds = |time: Option<std::time::Duration>| time.map_or(-1, |time| time.as_secs().cast_signed());
+    let percent = |part: u64, whole: u64| {
+        #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
+        let percent = 100.0 * part as f64 / whole.max(1) as f64;
+        format!("{percent:.2}")
+    };
+    let status = |failed: bool| if failed { "err" } else { "ok" };
+    fields!(to,
+        "loading": u8::from(loading),
+        "async_loading": 0,
+        "current_cow_peak": if saves.current.is_some() { saves.kept_max_bytes } else { 0 },
+        "current_cow_size": saves.kept_bytes,
+        "current_cow_size_age": 0,
+        "current_fork_perc": percent(saves.keys_done, saves.keys_total),
+        "current_save_keys_processed": saves.keys_done,
+        "current_save_keys_total": saves.keys_total,
+        "rdb_changes_since_last_save": figures.stats.dirty.saturating_sub(saves.dirty),
+        "rdb_bgsave_in_progress": u8::from(saves.current.is_some() && saves.in_background),
+        "rdb_last_save_time": saves.last_s,
+        "rdb_last_bgsave_status": status(saves.last_failed),
+        "rdb_last_bgsave_time_sec": seconds(saves.last_time),
+        "rdb_current_bgsave_time_sec": seconds(saves.current),
+        "rdb_saves": saves.saves,
+        "rdb_last_cow_size": saves.last_kept_bytes,
+        "rdb_last_load_keys_expired": load.as_ref().map_or(0, |load| load.expired()),
+        "rdb_last_load_keys_loaded": load.as_ref().map_or(0, |load| load.keys()),
+        "aof_enabled": 0,
+        "aof_rewrite_in_progress": 0,
+        "aof_rewrite_scheduled": 0,
+        "aof_last_rewrite_time_sec": -1,
+        "aof_current_rewrite_time_sec": -1,
+        "aof_last_bgrewrite_status": "ok",
+        "aof_rewrites": 0,
+        "aof_rewrites_consecutive_failures": 0,
+        "aof_last_write_status": "ok",
+        "aof_last_cow_size": 0,
+        "module_fork_in_progress": 0,
+        "module_fork_last_cow_size": 0,
+    );
+    let Some(load) = load.filter(|_| loading) else { return };
+    let (done, all, time) = (load.read_bytes(), load.total_bytes(), load.time().as_secs());
+    let left = (time * all.saturating_sub(done)).checked_div(done).unwrap_or(1);
+    fields!(to,
+        "loading_start_time": load.began_s().min(now_s),
+        "loading_total_bytes": all,
+        "loading_rdb_used_mem": load.used_there_bytes(),
+        "loading_loaded_bytes": done,
+        "loading_loaded_perc": percent(done, all),
+        "loading_eta_seconds": left,
     );
 }
 
@@ -230,13 +310,17 @@ fn stats(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
         "rejected_connections": stats.rejected_connections,
         "expired_keys": data.expired,
         "expired_subkeys": data.expired_fields,
-        "evicted_keys": 0,
+        "evicted_keys": data.evicted,
         "keyspace_hits": data.hits,
         "keyspace_misses": data.misses,
         "active_defrag_hits": data.relocated,
         "tracking_total_keys": ctx.db.totals().keys.load(Ordering::Relaxed),
         "tracking_total_items": ctx.db.totals().items.load(Ordering::Relaxed),
         "tracking_total_prefixes": ctx.pubsub.prefixes.len(),
+        "acl_access_denied_auth": stats.denials[0],
+        "acl_access_denied_cmd": stats.denials[1],
+        "acl_access_denied_key": stats.denials[2],
+        "acl_access_denied_channel": stats.denials[3],
         "total_error_replies": stats.error_replies,
         "suspended_commands": stats.suspended,
         "keyspace_changes": stats.dirty,
@@ -262,6 +346,43 @@ fn cpu_times(_ctx: &Ctx<'_>, _figures: &Figures, to: &mut String) {
         "used_cpu_sys_main_thread": seconds(own.system),
         "used_cpu_user_main_thread": seconds(own.user),
     );
+}
+
+fn error_counts(_ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
+    for (code, count) in &figures.report.errors {
+        let _ = write!(to, "errorstat_{}:count={count}\r\n", String::from_utf8_lossy(code));
+    }
+}
+
+fn command_counts(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
+    let ns = ctx.profile.ticker.ns_per_tick();
+    for row in ctx.commands.all() {
+        let Some(calls) = figures.report.of(row) else { continue };
+        let micros = calls.micros(ns);
+        #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
+        let each = if calls.calls == 0 { 0.0 } else { micros as f64 / calls.calls as f64 };
+        let _ = write!(
+            to,
+            "cmdstat_{}:calls={},usec={micros},usec_per_call={each:.2},rejected_calls={},failed_calls={}\r\n",
+            row.name, calls.calls, calls.rejected, calls.failed
+        );
+    }
+}
+
+fn latencies(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
+    if !ctx.config.latency_tracking {
+        return;
+    }
+    let ns = ctx.profile.ticker.ns_per_tick();
+    for row in ctx.commands.all() {
+        let Some(spread) = figures.report.of(row).and_then(|calls| calls.spread(ns)) else { continue };
+        let percentile = |percent: &f64| {
+            let ns = spread.percentile_ns(*percent);
+            format!("p{percent}={}.{:03}", ns / 1000, ns % 1000)
+        };
+        let told: Vec<String> = ctx.config.latency_percentiles.iter().map(percentile).collect();
+        let _ = write!(to, "latency_percentiles_usec_{}:{}\r\n", row.name, told.join(","));
+    }
 }
 
 fn keyspace(_ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {

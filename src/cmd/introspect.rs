@@ -218,6 +218,7 @@ fn describe_keys(spec: &KeySpec, out: &mut impl Sink) {
 fn document<R>(command: &Command<R>, out: &mut impl Sink) {
     let doc = command.doc;
     let optional = [
+        !doc.complexity.is_empty(),
         doc.flags.names().next().is_some(),
         doc.deprecated_since.is_some(),
         doc.replaced_by.is_some(),
@@ -226,11 +227,11 @@ fn document<R>(command: &Command<R>, out: &mut impl Sink) {
         !command.subcommands.is_empty(),
     ];
     out.bulk(command.name.as_bytes());
-    out.map(4 + present(&optional));
+    out.map(3 + present(&optional));
     field("summary", doc.summary, out);
     field("since", doc.since, out);
     field("group", doc.group.name(), out);
-    field("complexity", doc.complexity, out);
+    field_if("complexity", Some(doc.complexity).filter(|text| !text.is_empty()), out);
     if doc.flags.names().next().is_some() {
         out.bulk(b"doc_flags");
         simple_set(doc.flags.names(), out);

@@ -3,7 +3,7 @@
 use super::ctx::{Args, Budget, Ctx, FIRST_SLICE, Failure, Outcome, Task};
 use super::event::Event;
 use super::many::OUT_HIGH_BYTES;
-use super::options::parse_int;
+use super::scan::{Options, Own, parse_cursor};
 use crate::base::glob::glob_matches;
 use crate::base::int;
 use crate::db::Type;
@@ -71,6 +71,9 @@ fn flush(ctx: &mut Ctx<'_>, args: Args<'_>, all: bool) -> Outcome {
     };
     if args.len() > 2 {
         return ctx.fail(errors::SYNTAX);
+    }
+    if all {
+        super::persistence::before_flush_all(ctx);
     }
     let removed = if all { ctx.db.flush_all() } else { ctx.db.flush() };
     ctx.change(removed as u64);
@@ -200,59 +203,25 @@ pub fn keys(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
 
 /// `SCAN cursor [MATCH pattern] [COUNT count] [TYPE type]`
 pub fn scan(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    let parsed = parse_scan(args);
-    let (walk, count) = match parsed {
-        Ok(parsed) => parsed,
+    let mut task = match parse_scan(args) {
+        Ok(task) => task,
         Err(failure) => return ctx.fail(failure),
     };
-    let mut task = ScanTask { walk, count, steps_left: count.saturating_mul(10) };
     if task.step(ctx, &mut Budget::new(ctx.clock, FIRST_SLICE)) {
         return Outcome::Done;
     }
     ctx.suspend(Box::new(task))
 }
 
-/// A cursor as C's `strtoul` reads it: a sign is allowed (a negative number counts from 2^64), a NUL ends it, and nothing at all is 0.
-pub(super) fn parse_cursor(argument: &[u8]) -> Option<u64> {
-    let argument = argument.split(|byte| *byte == 0).next().unwrap_or_default();
-    let (negative, digits) = match argument {
-        [] => return Some(0),
-        [b'-', digits @ ..] => (true, digits),
-        [b'+', digits @ ..] => (false, digits),
-        digits => (false, digits),
-    };
-    if digits.is_empty() {
-        return None;
-    }
-    let number = digits.iter().try_fold(0u64, |n, byte| {
-        byte.is_ascii_digit().then_some(())?;
-        n.checked_mul(10)?.checked_add(u64::from(byte - b'0'))
-    })?;
-    Some(if negative { number.wrapping_neg() } else { number })
-}
-
-fn parse_scan(args: Args<'_>) -> Result<(Walk, u64), Failure> {
+fn parse_scan(args: Args<'_>) -> Result<ScanTask, Failure> {
     let cursor = parse_cursor(args[1]).ok_or(errors::INVALID_CURSOR)?;
-    let mut count = 10u64;
-    let mut walk = Walk::new(None, cursor);
-    let mut rest = args[2..].iter();
-    while let Some(option) = rest.next() {
-        let value = rest.next().ok_or(errors::SYNTAX)?;
-        match &*option.to_ascii_lowercase() {
-            b"match" => walk.pattern = Some(value.to_vec()).filter(|p| p != b"*"),
-            b"count" => {
-                let n = parse_int(value)?;
-                count = u64::try_from(n).ok().filter(|n| *n > 0).ok_or(errors::SYNTAX)?;
-            }
-            b"type" => {
-                let wanted = value.to_ascii_lowercase();
-                walk.kind = Type::ALL.iter().map(|kind| kind.name()).find(|name| name.as_bytes() == wanted);
-                walk.nothing = walk.kind.is_none();
-            }
-            _ => return Err(errors::SYNTAX.into()),
-        }
+    let options = Options::parse(&args[2..], Own::Type)?;
+    let mut walk = Walk::new(options.pattern, cursor);
+    if let Some(wanted) = options.kind {
+        walk.kind = Type::ALL.iter().map(|kind| kind.name()).find(|name| wanted.eq_ignore_ascii_case(name.as_bytes()));
+        walk.nothing = walk.kind.is_none();
     }
-    Ok((walk, count))
+    Ok(ScanTask { walk, count: options.count, steps_left: options.steps() })
 }
 
 struct ScanTask {

@@ -5,7 +5,7 @@
 
 use super::ctx::{Args, Ctx, Outcome};
 use crate::base::int;
-use crate::db::access::idle_seconds;
+use crate::db::access::{Uses, count_of, heat_of, idle_seconds};
 use crate::db::item::{Item, Value, flag};
 use crate::proto::errors;
 
@@ -41,7 +41,7 @@ pub fn encoding(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     about(ctx, args, |item| Answer::Text(encoding_name(item)))
 }
 
-fn encoding_name(item: &Item<'_>) -> &'static str {
+pub(super) fn encoding_name(item: &Item<'_>) -> &'static str {
     match item.value() {
         Value::Int(_) => "int",
         Value::Raw(_) if item.header().flags & flag::MODIFIED != 0 => "raw",
@@ -57,11 +57,20 @@ pub fn refcount(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub fn idletime(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    let now_ms = ctx.db.now_ms();
-    about(ctx, args, |item| Answer::Int(idle_seconds(item, now_ms).cast_signed()))
+    let (now_ms, clocked) = (ctx.db.now_ms(), ctx.db.uses() == Uses::Clocked);
+    about(ctx, args, |item| match clocked {
+        true => Answer::Int(idle_seconds(item, now_ms).cast_signed()),
+        false => Answer::Error(errors::NO_IDLE_TIME),
+    })
 }
 
-/// How often keys are used is counted under an LFU policy only, and there are no policies yet.
+/// How often keys are used is counted under an LFU policy only.
 pub fn freq(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    about(ctx, args, |_| Answer::Error(errors::NO_LFU))
+    let (now_ms, uses) = (ctx.db.now_ms(), ctx.db.uses());
+    let decay_minutes = ctx.config.eviction.lfu_decay_minutes;
+    about(ctx, args, |item| match uses {
+        Uses::Counted => Answer::Int(count_of(item.clock(), now_ms, decay_minutes).cast_signed()),
+        Uses::Learned => Answer::Int(heat_of(item.clock()).cast_signed()),
+        Uses::Clocked => Answer::Error(errors::NO_LFU),
+    })
 }

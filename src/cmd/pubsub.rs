@@ -26,6 +26,7 @@ fn counted(ctx: &Ctx<'_>, kind: Kind) -> usize {
 
 fn answer(ctx: &mut Ctx<'_>, kind: Kind, on: bool, name: Option<&[u8]>) {
     let count = counted(ctx, kind);
+    ctx.client().set_mark(mark::PUSHED, true);
     ctx.reply.push(3);
     ctx.reply.bulk(verb(kind, on));
     match name {

@@ -1,4 +1,4 @@
-//! Commands about the server: COMMAND, TIME, DEBUG, SHUTDOWN, and what containers share.
+//! Commands about the server: COMMAND, TIME, SHUTDOWN, and what containers share.
 
 use super::ctx::{Args, Ctx, Exec, Outcome};
 use super::introspect::{self, Sink};
@@ -102,50 +102,35 @@ pub fn time(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
     Outcome::Done
 }
 
-/// DEBUG SLEEP seconds | HELP
-pub fn debug(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    match (&*args[1].to_ascii_lowercase(), args.len()) {
-        (b"sleep", 3) => {
-            // As strtod does in Redis, what is no number counts as 0.
-            let seconds = std::str::from_utf8(args[2]).ok().and_then(|s| s.parse::<f64>().ok()).unwrap_or(0.0);
-            let time = Duration::try_from_secs_f64(seconds.max(0.0)).map_or(SLEEP_MAX, |t| t.min(SLEEP_MAX));
-            // The server stands still, not this worker only.
-            ctx.fleet.tell_others(|| {
-                Box::new(move |local, _| {
-                    local.asks.sleep = Some(local.asks.sleep.unwrap_or_default() + time);
-                    true
-                })
-            });
-            ctx.asks.sleep = Some(ctx.asks.sleep.unwrap_or_default() + time);
-            ctx.suspend(Box::new(Awake));
-            Outcome::Suspended
-        }
-        (b"help", 2) => {
-            let lines = [
-                "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
-                "SLEEP <seconds>",
-                "    Stop the server for <seconds>. Decimals allowed.",
-                "HELP",
-                "    Print this help.",
-            ];
-            ctx.reply.array(lines.len());
-            for line in lines {
-                ctx.reply.simple(line);
-            }
-            Outcome::Done
-        }
-        _ => ctx.fail(errors::subcommand_syntax("debug", args[1])),
-    }
+/// `DEBUG SLEEP seconds`
+pub fn sleep(ctx: &mut Ctx<'_>, seconds: &[u8]) -> Outcome {
+    // As strtod does in Redis, what is no number counts as 0.
+    let seconds = std::str::from_utf8(seconds).ok().and_then(|s| s.parse::<f64>().ok()).unwrap_or(0.0);
+    let time = Duration::try_from_secs_f64(seconds.max(0.0)).map_or(SLEEP_MAX, |t| t.min(SLEEP_MAX));
+    // The server stands still, not this worker only.
+    ctx.fleet.tell_others(|| {
+        Box::new(move |local, _| {
+            local.asks.sleep = Some(local.asks.sleep.unwrap_or_default() + time);
+            true
+        })
+    });
+    ctx.asks.sleep = Some(ctx.asks.sleep.unwrap_or_default() + time);
+    ctx.suspend(Box::new(Awake { since: ctx.profile.ticker.now(), ticks: 0 }))
 }
 
 /// The reply to DEBUG SLEEP, which comes when the server wakes.
-struct Awake;
+struct Awake {
+    since: u64,
+    /// That the server slept.
+    ticks: u64,
+}
 
 impl super::ctx::Task for Awake {
     fn step(&mut self, ctx: &mut Ctx<'_>, _budget: &mut super::ctx::Budget) -> bool {
         if ctx.asks.sleep.is_some() {
             return false;
         }
+        self.ticks = ctx.profile.ticker.now().saturating_sub(self.since);
         ctx.out().ok();
         true
     }
@@ -154,35 +139,11 @@ impl super::ctx::Task for Awake {
         0
     }
 
+    fn ticks_besides(&self) -> u64 {
+        self.ticks
+    }
+
     fn has_taken_effect(&self) -> bool {
         true
     }
-}
-
-/// `SHUTDOWN [NOSAVE | SAVE] [NOW] [FORCE] [ABORT]`: ends the server without a reply. There is no persistence yet, so SAVE is refused
-/// rather than pretended.
-pub fn shutdown(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    let (mut save, mut nosave, mut now, mut force, mut abort) = (false, false, false, false, false);
-    for option in &args[1..] {
-        match &*option.to_ascii_lowercase() {
-            b"save" if !nosave => save = true,
-            b"nosave" if !save => nosave = true,
-            b"now" => now = true,
-            b"force" => force = true,
-            b"abort" => abort = true,
-            _ => return ctx.fail(errors::SYNTAX),
-        }
-    }
-    if abort && (save || nosave || now || force) {
-        return ctx.fail(errors::SYNTAX);
-    }
-    if abort {
-        return ctx.fail(errors::NO_SHUTDOWN);
-    }
-    if save && !force {
-        return ctx.fail(errors::SHUTDOWN_FAILED);
-    }
-    log::warn!("User requested shutdown...");
-    ctx.asks.shutdown = Some(now);
-    Outcome::Close
 }

@@ -3,17 +3,17 @@
 //! A change is made once, under the lock of the settings that all workers share (`fleet::Settings`), and then adopted by every worker; so
 //! changes made at once on several workers end in the same settings everywhere. It is answered when all have adopted it.
 
-use super::client::gate;
-use super::ctx::{Args, Budget, Ctx, Outcome, Task};
+use super::acl::Sweep;
+use super::ctx::{Args, Budget, Ctx, Outcome};
+use super::elsewhere::elsewhere;
 use super::fleet::{Local, everywhere, everywhere_sliced};
 use crate::base::cpu::ClientRoom;
 use crate::base::glob::glob_matches;
 use crate::base::log::set_level;
 use crate::config;
 use crate::proto::errors;
-use std::io;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
 
 /// `CONFIG GET pattern [pattern ...]`
 pub fn get(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
@@ -34,21 +34,28 @@ pub fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     }
     let settings = ctx.fleet.settings().clone();
     let (mut limits, mut classes) = (ctx.config.limits, 0);
+    let (mut eviction, mut limit_bytes) = (ctx.config.eviction, ctx.config.maxmemory_bytes);
     // What has happened so far is told as it was wanted then.
     ctx.publish_news();
+    let privileged = super::debug::may_change_protected(ctx);
     let changed = settings.change(ctx.config, |config| {
+        let dir = config.dir.clone();
         let (clients_max, level) = (config.maxclients, config.loglevel);
-        config.set_all(pairs).map_err(|(i, error)| error.reply(pairs[i][0]))?;
+        config.set_all_by(privileged, pairs).map_err(|(i, error)| error.reply(pairs[i][0]))?;
         if config.maxclients > clients_max {
             let room = ClientRoom::make(config.maxclients).maxclients;
             if room < config.maxclients {
                 return Err(errors::max_clients_refused(room));
             }
         }
+        if config.dir != dir {
+            std::env::set_current_dir(&config.dir).map_err(|error| errors::dir_refused(&error))?;
+        }
         if config.loglevel != level {
             set_level(config.loglevel);
         }
         (limits, classes) = (config.limits, config.notify.told());
+        (eviction, limit_bytes) = (config.eviction, config.maxmemory_bytes);
         ctx.db.totals().keys_max.store(config.tracking_table_keys_max, Ordering::Relaxed);
         Ok(())
     });
@@ -60,26 +67,27 @@ pub fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         shard.limits = limits;
         shard.listeners.publish(classes, version);
     });
+    ctx.db.set_eviction(eviction, limit_bytes);
+    if pairs.iter().any(|[name, _]| name.eq_ignore_ascii_case(b"requirepass")) {
+        let (catalogue, password) =
+            (Arc::clone(&ctx.acl.catalogue), ctx.fleet.settings().latest(ctx.config).requirepass);
+        let changed = ctx.acl.change(|users| {
+            users.set_default_password(&catalogue, &password);
+            Ok::<_, ()>(())
+        });
+        debug_assert!(changed.is_ok());
+    }
+    let by = ctx.client().id;
     let make = move || {
-        let (settings, mut seen) = (settings.clone(), None);
+        let (settings, mut sweep, mut adopted) = (settings.clone(), Sweep::new(by, false), false);
         move |local: &mut Local<'_>, budget: &mut Budget| {
-            let mut at = *seen.get_or_insert_with(|| {
+            if !std::mem::replace(&mut adopted, true) {
                 settings.adopt(local.config);
+                local.profile.follow(local.config);
                 local.asks.reconfigured = true;
-                0
-            });
-            // Without a password everybody may do everything, those who were asked for one too.
-            while local.config.requirepass.is_empty()
-                && let Some((index, client)) = local.clients.after(at)
-            {
-                at = client.id;
-                seen = Some(at);
-                local.clients.get_mut(index).set_gate(gate::UNAUTHENTICATED, false);
-                if budget.is_spent(64) {
-                    return None;
-                }
             }
-            Some(())
+            // The password of the default user may be another one, or none.
+            sweep.step(local, budget).then_some(())
         }
     };
     everywhere_sliced(ctx, make, |ctx, _: Vec<()>| ctx.out().ok())
@@ -92,6 +100,7 @@ pub fn reset_stat(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
         ctx,
         |local: &mut Local<'_>| {
             local.stats.reset();
+            local.profile.reset();
             local.fleet.publish(local.stats);
         },
         |ctx, _| ctx.out().ok(),
@@ -103,34 +112,22 @@ pub fn rewrite(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
     if ctx.config.config_file.is_none() {
         return ctx.fail(errors::NO_CONFIG_FILE);
     }
-    let config = ctx.config.clone();
-    // A disk may take its time.
-    match std::thread::Builder::new().name("config rewrite".into()).spawn(move || config::rewrite(&config)) {
-        Ok(thread) => ctx.suspend(Box::new(Rewrite(Some(thread)))),
-        Err(error) => ctx.fail(errors::rewrite_failed(&error)),
-    }
-}
-
-/// CONFIG REWRITE, while a thread writes.
-struct Rewrite(Option<JoinHandle<io::Result<()>>>);
-
-impl Task for Rewrite {
-    fn step(&mut self, ctx: &mut Ctx<'_>, _budget: &mut Budget) -> bool {
-        let Some(thread) = self.0.take_if(|thread| thread.is_finished()) else { return false };
-        match thread.join().unwrap_or_else(|_| Err(io::Error::other("the writer has panicked"))) {
+    let mut config = ctx.config.clone();
+    config.users = super::acl::configured(ctx);
+    elsewhere(
+        ctx,
+        "config rewrite",
+        move || config::rewrite(&config),
+        |ctx, written| match written.and_then(|written| written) {
             Ok(()) => {
                 log::info!("CONFIG REWRITE executed with success.");
                 ctx.out().ok();
+                Outcome::Done
             }
             Err(error) => {
                 log::warn!("CONFIG REWRITE failed: {error}");
-                ctx.fail(errors::rewrite_failed(&error));
+                ctx.fail(errors::rewrite_failed(&error))
             }
-        }
-        true
-    }
-
-    fn bytes(&self) -> usize {
-        0
-    }
+        },
+    )
 }

@@ -50,6 +50,7 @@ macro_rules! bit_set {
     };
 }
 
+mod acl;
 mod bitmap;
 mod connection;
 mod doc;
@@ -59,6 +60,8 @@ mod hash_ttl;
 mod index;
 mod keys;
 mod list;
+mod memory;
+mod observe;
 mod pubsub;
 mod server;
 mod set;
@@ -67,6 +70,7 @@ mod sorted_set_ranges;
 mod string;
 mod transactions;
 
+pub use acl::*;
 pub use bitmap::*;
 pub use connection::*;
 pub use doc::{ArgDoc, ArgFlags, ArgKind, Doc, DocFlags, Group};
@@ -76,6 +80,8 @@ pub use hash_ttl::*;
 pub use index::{Commands, Index};
 pub use keys::{Begin, Find, KeyFlags, KeyPositions, KeySpec, Keys, Located, Refine};
 pub use list::*;
+pub use memory::*;
+pub use observe::*;
 pub use pubsub::*;
 pub use server::*;
 pub use set::*;
@@ -116,6 +122,8 @@ bit_set! {
         NO_MANDATORY_KEYS: 17 = "no_mandatory_keys",
         /// The legacy key range does not tell all keys.
         MOVABLEKEYS: 18 = "movablekeys",
+        /// Clients ask by it how the server is: it is answered while the dataset is being loaded, and refused when what is written cannot be saved.
+        TELLS_OF_ERRORS: 22,
         /// CLIENT CACHING outlasts it.
         KEEPS_CACHING: 23,
         MAY_REPLICATE: 24,
@@ -168,6 +176,15 @@ impl Categories {
     pub fn from_name(name: &[u8]) -> Option<Categories> {
         let (bit, _) = Self::NAMES.iter().find(|(_, text)| text.as_bytes()[1..].eq_ignore_ascii_case(name))?;
         Some(Categories(*bit))
+    }
+
+    /// All of them with their names, without the `@`.
+    pub fn named() -> impl Iterator<Item = (&'static str, Categories)> {
+        Self::NAMES.iter().map(|&(bit, name)| (&name[1..], Categories(bit)))
+    }
+
+    pub const fn bits(self) -> u32 {
+        self.0
     }
 
     /// Adds what follows from the flags, by Redis's rules.
@@ -226,9 +243,21 @@ impl Row {
             doc: self.doc,
             subcommands,
             locking: Locking::of(self.key_specs, self.flags),
+            heeds: if self.flags.contains(Flags::DENYOOM) { u16::MAX } else { !SHORT },
+            number: 0,
+            quick_argc: quick_argc(self),
             run,
         }
     }
+}
+
+/// See [`Command::quick_argc`].
+const fn quick_argc(row: &Row) -> usize {
+    const QUICK_ARGC: usize = 8;
+    let constant = matches!(row.doc.complexity.as_bytes(), b"O(1)") && !row.key_specs.is_empty();
+    let one_key = matches!(Locking::of(row.key_specs, row.flags), Locking::One | Locking::None);
+    let quick = constant || row.flags.contains(Flags::FAST);
+    if quick && one_key && !row.flags.contains(Flags::BLOCKING) { QUICK_ARGC } else { 0 }
 }
 
 /// Which shards a command needs as a whole, where several workers share them.
@@ -266,6 +295,7 @@ impl Locking {
 }
 
 /// One entry of the command table. `R` is what the executor calls.
+#[derive(Clone, Copy)]
 pub struct Command<R: 'static> {
     /// Lower-case; `parent|name` for a subcommand.
     pub name: &'static str,
@@ -283,7 +313,31 @@ pub struct Command<R: 'static> {
     pub doc: &'static Doc,
     pub subcommands: &'static [Command<R>],
     pub locking: Locking,
+    /// Which of the reasons to look twice concern it: all, but for [`SHORT`] only if it may need some.
+    pub heeds: u16,
+    /// Its place among all commands and subcommands ([`numbered`]).
+    number: u16,
+    /// With at most so many arguments it always takes about the same, and little: its time need not be told from that of its neighbours.
+    pub quick_argc: usize,
     pub run: R,
+}
+
+/// A reason to look twice at a command that is one of the moment, beside those of `client::gate`: memory is near its limit.
+pub const SHORT: u16 = 1 << 11;
+
+/// A table whose rows, and those of their subcommands behind each, have numbers from 0 on. Made once a process: it is never given back.
+///
+/// # Panics
+/// If there are 65,536 of them.
+pub fn numbered<R: Copy>(rows: &[Command<R>]) -> &'static [Command<R>] {
+    let mut next = 0..u16::MAX;
+    let mut number = || next.next().expect("fewer commands than numbers");
+    let mut row = |row: &Command<R>| {
+        let own = number();
+        let subcommands = row.subcommands.iter().map(|sub| Command { number: number(), ..*sub }).collect::<Vec<_>>();
+        Command { number: own, subcommands: Vec::leak(subcommands), ..*row }
+    };
+    Vec::leak(rows.iter().map(&mut row).collect())
 }
 
 impl<R> Command<R> {
@@ -291,6 +345,18 @@ impl<R> Command<R> {
     #[inline(always)]
     pub fn takes(&self, argc: usize) -> bool {
         argc.wrapping_sub(self.argc_min) <= self.argc_more
+    }
+
+    /// Its place among all commands and subcommands ([`Commands::all`]).
+    #[inline(always)]
+    pub fn number(&self) -> usize {
+        self.number.into()
+    }
+
+    /// The same, as small as it is.
+    #[inline(always)]
+    pub fn short_number(&self) -> u16 {
+        self.number
     }
 
     /// The name as typed: `get` of `config|get`.

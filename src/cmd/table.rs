@@ -4,10 +4,12 @@ use super::bits::{self, field, op};
 use super::ctx::{Exec, Sliced};
 use super::spec::{self, Command};
 use super::{
-    connection, control, dump, expire, hashes, info, keys, lists, many, moves, object, pubsub, server, sets, settings,
-    strings, tracking, transactions, zsets,
+    acl, connection, control, debug, dump, expire, hashes, info, keys, latency, lists, many, memory, monitor, moves,
+    object, persistence, pubsub, scan, server, sets, settings, slowlog, sort, strings, tracking, transactions, zsets,
 };
+use crate::acl::Channels;
 use crate::db::hold::Mode;
+use std::sync::LazyLock;
 
 macro_rules! many {
     ($run:ident, $steps:ident, $step:expr, $mode:ident, $start:path, $each:path, $finish:path) => {
@@ -24,6 +26,22 @@ many!(del, DEL, 1, Exclusive, keys::none_start, keys::del_each, keys::count_fini
 many!(touch, TOUCH, 1, Shared, keys::none_start, keys::touch_each, keys::count_finish);
 many!(exists, EXISTS, 1, Shared, keys::none_start, keys::exists_each, keys::count_finish);
 many!(watch, WATCH, 1, Shared, transactions::watch_start, transactions::watch_each, transactions::watch_finish);
+
+static ACL: &[Command<Exec>] = &[
+    spec::ACL_CAT.run(Exec::new(acl::cat)),
+    spec::ACL_DELUSER.run(Exec::new(acl::deluser).with_secrets(slowlog::rest_secret)),
+    spec::ACL_DRYRUN.run(Exec::new(acl::dryrun)),
+    spec::ACL_GENPASS.run(Exec::new(acl::genpass)),
+    spec::ACL_GETUSER.run(Exec::new(acl::getuser).with_secrets(slowlog::rest_secret)),
+    spec::ACL_LIST.run(Exec::new(acl::list)),
+    spec::ACL_LOAD.run(Exec::new(acl::load)),
+    spec::ACL_LOG.run(Exec::new(acl::log)),
+    spec::ACL_SAVE.run(Exec::new(acl::save)),
+    spec::ACL_SETUSER.run(Exec::new(acl::setuser).with_secrets(slowlog::rest_secret)),
+    spec::ACL_USERS.run(Exec::new(acl::users)),
+    spec::ACL_WHOAMI.run(Exec::new(acl::whoami)),
+    spec::ACL_HELP.run(Exec::new(server::help)),
+];
 
 static CLIENT: &[Command<Exec>] = &[
     spec::CLIENT_ID.run(Exec::new(connection::client_id)),
@@ -56,12 +74,32 @@ static COMMAND: &[Command<Exec>] = &[
     spec::COMMAND_HELP.run(Exec::new(server::help)),
 ];
 
+static MEMORY: &[Command<Exec>] =
+    &[spec::MEMORY_USAGE.run(Exec::new(memory::usage)), spec::MEMORY_HELP.run(Exec::new(server::help))];
+
 static CONFIG: &[Command<Exec>] = &[
     spec::CONFIG_GET.run(Exec::new(settings::get)),
-    spec::CONFIG_SET.run(Exec::new(settings::set)),
+    spec::CONFIG_SET.run(Exec::new(settings::set).with_secrets(slowlog::setting_secret)),
     spec::CONFIG_RESETSTAT.run(Exec::new(settings::reset_stat)),
     spec::CONFIG_REWRITE.run(Exec::new(settings::rewrite)),
     spec::CONFIG_HELP.run(Exec::new(server::help)),
+];
+
+static SLOWLOG: &[Command<Exec>] = &[
+    spec::SLOWLOG_GET.run(Exec::new(slowlog::get)),
+    spec::SLOWLOG_LEN.run(Exec::new(slowlog::len)),
+    spec::SLOWLOG_RESET.run(Exec::new(slowlog::reset)),
+    spec::SLOWLOG_HELP.run(Exec::new(server::help)),
+];
+
+static LATENCY: &[Command<Exec>] = &[
+    spec::LATENCY_DOCTOR.run(Exec::new(latency::doctor)),
+    spec::LATENCY_GRAPH.run(Exec::new(latency::graph)),
+    spec::LATENCY_HISTOGRAM.run(Exec::new(latency::histogram)),
+    spec::LATENCY_HISTORY.run(Exec::new(latency::history)),
+    spec::LATENCY_LATEST.run(Exec::new(latency::latest)),
+    spec::LATENCY_RESET.run(Exec::new(latency::reset)),
+    spec::LATENCY_HELP.run(Exec::new(server::help)),
 ];
 
 static PUBSUB: &[Command<Exec>] = &[
@@ -81,14 +119,16 @@ static OBJECT: &[Command<Exec>] = &[
     spec::OBJECT_HELP.run(Exec::new(server::help)),
 ];
 
-/// All commands.
-pub static COMMANDS: &[Command<Exec>] = &[
+/// All commands, with their numbers.
+pub static COMMANDS: LazyLock<&'static [Command<Exec>]> = LazyLock::new(|| spec::numbered(ROWS));
+
+static ROWS: &[Command<Exec>] = &[
     // The connection
     spec::PING.run(Exec::new(connection::ping)),
     spec::ECHO.run(Exec::new(connection::echo)),
     spec::QUIT.run(Exec::new(connection::quit)),
-    spec::HELLO.run(Exec::new(connection::hello)),
-    spec::AUTH.run(Exec::new(connection::auth)),
+    spec::HELLO.run(Exec::new(connection::hello).with_secrets(slowlog::login_secret)),
+    spec::AUTH.run(Exec::new(acl::auth).with_secrets(slowlog::all_secret)),
     spec::SELECT.run(Exec::new(connection::select)),
     spec::RESET.run(Exec::new(control::reset)),
     spec::CLIENT.container(Exec::new(server::unknown_subcommand), CLIENT),
@@ -128,22 +168,22 @@ pub static COMMANDS: &[Command<Exec>] = &[
     spec::BITFIELD.run(Exec::new(field::bitfield)),
     spec::BITFIELD_RO.run(Exec::new(field::bitfield_ro)),
     // Hashes
-    spec::HSET.run(Exec::new(hashes::hset)),
-    spec::HMSET.run(Exec::new(hashes::hmset)),
+    spec::HSET.run(hashes::MANY_HSET),
+    spec::HMSET.run(hashes::MANY_HMSET),
     spec::HSETNX.run(Exec::new(hashes::hsetnx)),
     spec::HGET.run(Exec::new(hashes::hget)),
-    spec::HMGET.run(Exec::new(hashes::hmget)),
+    spec::HMGET.run(hashes::MANY_HMGET),
     spec::HGETALL.run(Exec::new(hashes::hgetall)),
     spec::HKEYS.run(Exec::new(hashes::hkeys)),
     spec::HVALS.run(Exec::new(hashes::hvals)),
-    spec::HDEL.run(Exec::new(hashes::hdel)),
+    spec::HDEL.run(hashes::MANY_HDEL),
     spec::HEXISTS.run(Exec::new(hashes::hexists)),
     spec::HLEN.run(Exec::new(hashes::hlen)),
     spec::HSTRLEN.run(Exec::new(hashes::hstrlen)),
     spec::HINCRBY.run(Exec::new(hashes::hincrby)),
     spec::HINCRBYFLOAT.run(Exec::new(hashes::hincrbyfloat)),
     spec::HRANDFIELD.run(Exec::new(hashes::hrandfield)),
-    spec::HSCAN.run(Exec::new(hashes::hscan)),
+    spec::HSCAN.run(Exec::new(scan::hscan)),
     spec::HEXPIRE.run(Exec::new(hashes::hexpire)),
     spec::HPEXPIRE.run(Exec::new(hashes::hpexpire)),
     spec::HEXPIREAT.run(Exec::new(hashes::hexpireat)),
@@ -157,10 +197,10 @@ pub static COMMANDS: &[Command<Exec>] = &[
     spec::HSETEX.run(Exec::new(hashes::hsetex)),
     spec::HGETDEL.run(Exec::new(hashes::hgetdel)),
     // Lists
-    spec::LPUSH.run(Exec::new(lists::lpush)),
-    spec::RPUSH.run(Exec::new(lists::rpush)),
-    spec::LPUSHX.run(Exec::new(lists::lpushx)),
-    spec::RPUSHX.run(Exec::new(lists::rpushx)),
+    spec::LPUSH.run(lists::MANY_LPUSH),
+    spec::RPUSH.run(lists::MANY_RPUSH),
+    spec::LPUSHX.run(lists::MANY_LPUSHX),
+    spec::RPUSHX.run(lists::MANY_RPUSHX),
     spec::LPOP.run(Exec::new(lists::lpop)),
     spec::RPOP.run(Exec::new(lists::rpop)),
     spec::LLEN.run(Exec::new(lists::llen)),
@@ -180,11 +220,11 @@ pub static COMMANDS: &[Command<Exec>] = &[
     spec::BRPOPLPUSH.run(Exec::new(lists::brpoplpush)),
     spec::BLMPOP.run(Exec::new(lists::blmpop)),
     // Sets
-    spec::SADD.run(Exec::new(sets::sadd)),
-    spec::SREM.run(Exec::new(sets::srem)),
+    spec::SADD.run(sets::MANY_SADD),
+    spec::SREM.run(sets::MANY_SREM),
     spec::SCARD.run(Exec::new(sets::scard)),
     spec::SISMEMBER.run(Exec::new(sets::sismember)),
-    spec::SMISMEMBER.run(Exec::new(sets::smismember)),
+    spec::SMISMEMBER.run(sets::MANY_SMISMEMBER),
     spec::SMEMBERS.run(Exec::new(sets::smembers)),
     spec::SMOVE.run(Exec::new(sets::smove)),
     spec::SPOP.run(Exec::new(sets::random::spop)),
@@ -196,14 +236,14 @@ pub static COMMANDS: &[Command<Exec>] = &[
     spec::SUNIONSTORE.run(Exec::new(sets::combine::sunionstore)),
     spec::SDIFF.run(Exec::new(sets::combine::sdiff)),
     spec::SDIFFSTORE.run(Exec::new(sets::combine::sdiffstore)),
-    spec::SSCAN.run(Exec::new(sets::sscan)),
+    spec::SSCAN.run(Exec::new(scan::sscan)),
     // Sorted sets
-    spec::ZADD.run(Exec::new(zsets::zadd)),
+    spec::ZADD.run(zsets::MANY_ZADD),
     spec::ZINCRBY.run(Exec::new(zsets::zincrby)),
-    spec::ZREM.run(Exec::new(zsets::zrem)),
+    spec::ZREM.run(zsets::MANY_ZREM),
     spec::ZCARD.run(Exec::new(zsets::zcard)),
     spec::ZSCORE.run(Exec::new(zsets::zscore)),
-    spec::ZMSCORE.run(Exec::new(zsets::zmscore)),
+    spec::ZMSCORE.run(zsets::MANY_ZMSCORE),
     spec::ZRANK.run(Exec::new(zsets::zrank)),
     spec::ZREVRANK.run(Exec::new(zsets::zrevrank)),
     spec::ZCOUNT.run(Exec::new(zsets::zcount)),
@@ -232,7 +272,7 @@ pub static COMMANDS: &[Command<Exec>] = &[
     spec::ZDIFFSTORE.run(Exec::new(zsets::zdiffstore)),
     spec::ZINTERCARD.run(Exec::new(zsets::zintercard)),
     spec::ZRANDMEMBER.run(Exec::new(zsets::zrandmember)),
-    spec::ZSCAN.run(Exec::new(zsets::zscan)),
+    spec::ZSCAN.run(Exec::new(scan::zscan)),
     // Keys of any type
     spec::DEL.run(Exec::sliced(del, &DEL)),
     spec::UNLINK.run(Exec::sliced(del, &DEL)),
@@ -247,6 +287,8 @@ pub static COMMANDS: &[Command<Exec>] = &[
     spec::DUMP.run(Exec::new(dump::dump)),
     spec::RESTORE.run(Exec::with_value(dump::restore, 3)),
     spec::OBJECT.container(Exec::new(server::unknown_subcommand), OBJECT),
+    spec::SORT.run(Exec::new(sort::sort)),
+    spec::SORT_RO.run(Exec::new(sort::sort_ro)),
     spec::EXPIRE.run(Exec::new(expire::expire)),
     spec::PEXPIRE.run(Exec::new(expire::pexpire)),
     spec::EXPIREAT.run(Exec::new(expire::expireat)),
@@ -270,20 +312,29 @@ pub static COMMANDS: &[Command<Exec>] = &[
     spec::WATCH.run(Exec::sliced(watch, &WATCH)),
     spec::UNWATCH.run(Exec::new(transactions::unwatch)),
     // Messages
-    spec::SUBSCRIBE.run(Exec::new(pubsub::subscribe)),
+    spec::SUBSCRIBE.run(Exec::on(pubsub::subscribe, Channels::All)),
     spec::UNSUBSCRIBE.run(Exec::new(pubsub::unsubscribe)),
-    spec::PSUBSCRIBE.run(Exec::new(pubsub::psubscribe)),
+    spec::PSUBSCRIBE.run(Exec::on(pubsub::psubscribe, Channels::Patterns)),
     spec::PUNSUBSCRIBE.run(Exec::new(pubsub::punsubscribe)),
-    spec::SSUBSCRIBE.run(Exec::new(pubsub::ssubscribe)),
+    spec::SSUBSCRIBE.run(Exec::on(pubsub::ssubscribe, Channels::All)),
     spec::SUNSUBSCRIBE.run(Exec::new(pubsub::sunsubscribe)),
-    spec::PUBLISH.run(Exec::new(pubsub::publish)),
-    spec::SPUBLISH.run(Exec::new(pubsub::spublish)),
+    spec::PUBLISH.run(Exec::on(pubsub::publish, Channels::One)),
+    spec::SPUBLISH.run(Exec::on(pubsub::spublish, Channels::One)),
     spec::PUBSUB.container(Exec::new(server::unknown_subcommand), PUBSUB),
     // The server
     spec::INFO.run(Exec::new(info::info)),
     spec::COMMAND.container(Exec::new(server::command), COMMAND),
     spec::CONFIG.container(Exec::new(server::unknown_subcommand), CONFIG),
+    spec::ACL.container(Exec::new(server::unknown_subcommand), ACL),
+    spec::SLOWLOG.container(Exec::new(server::unknown_subcommand), SLOWLOG),
+    spec::LATENCY.container(Exec::new(server::unknown_subcommand), LATENCY),
+    spec::MONITOR.run(Exec::new(monitor::monitor)),
+    spec::LOLWUT.run(Exec::new(monitor::lolwut)),
     spec::TIME.run(Exec::new(server::time)),
-    spec::DEBUG.run(Exec::new(server::debug)),
-    spec::SHUTDOWN.run(Exec::new(server::shutdown)),
+    spec::DEBUG.run(Exec::new(debug::debug)),
+    spec::MEMORY.container(Exec::new(server::unknown_subcommand), MEMORY),
+    spec::SAVE.run(Exec::new(persistence::save)),
+    spec::BGSAVE.run(Exec::new(persistence::bgsave)),
+    spec::LASTSAVE.run(Exec::new(persistence::lastsave)),
+    spec::SHUTDOWN.run(Exec::new(persistence::shutdown)),
 ];

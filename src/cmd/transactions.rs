@@ -171,6 +171,12 @@ impl Transaction {
         self.queue.as_ref().map(|_| self.queued)
     }
 
+    /// All flags of what is queued.
+    #[must_use]
+    pub fn flags(&self) -> Flags {
+        self.queue.as_ref().map_or(Flags::of(&[]), Queue::flags)
+    }
+
     /// Keys watched.
     #[must_use]
     pub fn watches(&self) -> usize {

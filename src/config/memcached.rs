@@ -148,14 +148,11 @@ struct Given {
 }
 
 impl Given {
-    /// `-m` and `-M`, where there is a limit of memory to set.
+    /// `-m` and `-M`.
     fn limit_memory(&self, config: &mut Config) -> Result<(), StartError> {
         let Some((number, mb)) = self.memory_mb else { return Ok(()) };
-        if find(b"maxmemory").is_none() {
-            return Ok(());
-        }
         set(config, number, "maxmemory", format!("{mb}mb").as_bytes())?;
-        let policy: &[u8] = if self.keeps_all { b"noeviction" } else { b"allkeys-lru" };
+        let policy: &[u8] = if self.keeps_all { b"noeviction" } else { b"allkeys-smart" };
         set(config, number, "maxmemory-policy", policy)
     }
 }

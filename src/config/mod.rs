@@ -7,22 +7,27 @@
 
 mod cli;
 mod file;
+mod kept;
 mod memcached;
+mod operator;
 mod rewrite;
 mod table;
 mod value;
 mod words;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 pub use cli::{Start, StartError, parse_command_line};
-pub use rewrite::rewrite;
+pub use rewrite::{replace_file, rewrite};
 pub use table::{DIRECTIVES, Directive, Group, Mutability, find};
 pub use value::ValueError;
 
+use crate::base::collate::Collation;
 use crate::base::cpu;
+use crate::base::eviction::Settings;
 use crate::base::limits::Limits;
 use crate::base::log::LogLevel;
 use crate::base::notify::Classes;
@@ -60,6 +65,14 @@ pub struct Config {
     pub databases: u32,
     /// Empty = no password.
     pub requirepass: Vec<u8>,
+    /// Users, each as the words behind `user`.
+    pub users: Vec<Vec<Vec<u8>>>,
+    /// The file of the users, if they have one.
+    pub aclfile: Option<PathBuf>,
+    /// Whether a new user may listen to any channel.
+    pub acl_pubsub_default: bool,
+    /// Most entries of ACL LOG.
+    pub acl_log_len_max: u32,
     pub proto_max_bulk_bytes: u64,
     pub client_query_buffer_bytes_max: u64,
     pub client_output_buffer_limits: OutputLimits,
@@ -79,16 +92,50 @@ pub struct Config {
     pub io_threads_do_reads: bool,
     /// Where encodings change.
     pub limits: Limits,
+    /// The order of texts for SORT with ALPHA.
+    pub locale_collate: Collation,
     /// Redis's, kept for CONFIG GET only.
     pub list_compress_depth: u32,
     /// The most keys remembered for client-side caching, 0 = any number.
     pub tracking_table_keys_max: u64,
     /// Keyspace notifications.
     pub notify: Classes,
+    /// The most memory to use, 0 = any.
+    pub maxmemory_bytes: u64,
+    /// Which keys go at that limit.
+    pub eviction: Settings,
+    /// Redis's, kept for CONFIG GET only: a sample is what lies in a bucket of the table, and slices of work are of fixed length.
+    pub maxmemory_samples: u32,
+    pub maxmemory_eviction_tenacity: u32,
+    /// Microseconds from which on a command is slow, negative: none is.
+    pub slowlog_slower_us: i64,
+    pub slowlog_len_max: u32,
+    /// Milliseconds from which on LATENCY notes what has taken so long, 0 = nothing.
+    pub latency_monitor_ms: u64,
+    /// Whether it is kept how the times of the calls of each command are spread.
+    pub latency_tracking: bool,
+    /// Those that INFO tells.
+    pub latency_percentiles: Vec<f64>,
+    pub pidfile: Option<PathBuf>,
+    pub debug_command: Allowed,
+    pub protected_configs: Allowed,
+    /// How deep in included files it is being read.
+    pub included: u32,
+    /// Directives without effect that differ from their defaults.
+    pub kept: BTreeMap<&'static str, Vec<u8>>,
     /// Microseconds a worker polls before it blocks.
     pub spin_us: u32,
     /// Whom to become, if started as root (`dolmen memcached -u`).
     pub user: Option<String>,
+    /// When a snapshot is saved by itself.
+    pub save_points: SavePoints,
+    /// Name of the RDB file, in `dir`.
+    pub dbfilename: String,
+    pub rdbcompression: bool,
+    pub rdbchecksum: bool,
+    pub stop_writes_on_bgsave_error: bool,
+    /// Of the memory in use, what a snapshot may keep beside it before those who write wait.
+    pub snapshot_buffer_percent: u32,
     /// Absolute path of the file this was read from.
     pub config_file: Option<PathBuf>,
 }
@@ -114,6 +161,10 @@ impl Default for Config {
             maxclients: 0,
             databases: 0,
             requirepass: Vec::new(),
+            users: Vec::new(),
+            aclfile: None,
+            acl_pubsub_default: false,
+            acl_log_len_max: 0,
             proto_max_bulk_bytes: 0,
             client_query_buffer_bytes_max: 0,
             client_output_buffer_limits: OutputLimits::default(),
@@ -126,18 +177,40 @@ impl Default for Config {
             io_threads: 0,
             io_threads_do_reads: false,
             limits: Limits::default(),
+            locale_collate: Collation::default(),
             list_compress_depth: 0,
             tracking_table_keys_max: 0,
             notify: Classes::default(),
+            maxmemory_bytes: 0,
+            eviction: Settings::default(),
+            maxmemory_samples: 0,
+            maxmemory_eviction_tenacity: 0,
+            slowlog_slower_us: 0,
+            slowlog_len_max: 0,
+            latency_monitor_ms: 0,
+            latency_tracking: false,
+            latency_percentiles: Vec::new(),
+            pidfile: None,
+            debug_command: Allowed::No,
+            protected_configs: Allowed::No,
+            included: 0,
+            kept: BTreeMap::new(),
             spin_us: 0,
             user: None,
+            save_points: SavePoints::default(),
+            dbfilename: String::new(),
+            rdbcompression: false,
+            rdbchecksum: false,
+            stop_writes_on_bgsave_error: false,
+            snapshot_buffer_percent: 0,
             config_file: None,
         };
-        for directive in DIRECTIVES {
+        for directive in DIRECTIVES.iter() {
             let fits = directive.apply(&mut config, &[directive.default.as_bytes()]);
             // `dir` fails when the directory we were started in was removed meanwhile: it stays ".".
             assert!(fits.is_ok() || directive.name == "dir", "default of '{}': {fits:?}", directive.name);
         }
+        config.save_points.close();
         config
     }
 }
@@ -161,7 +234,7 @@ impl Config {
                 }
                 continue;
             }
-            for directive in DIRECTIVES {
+            for directive in DIRECTIVES.iter() {
                 for name in directive.names().filter(|name| glob(pattern, name.as_bytes(), true)) {
                     add(name, directive);
                 }
@@ -172,17 +245,29 @@ impl Config {
 
     /// CONFIG SET of one directive. On success the caller applies what the returned directive governs.
     pub fn set(&mut self, name: &[u8], value: &[u8]) -> Result<&'static Directive, SetError> {
-        let directive = settable(name)?;
-        directive.apply(self, &[value]).map_err(SetError::Value)?;
+        self.set_by(false, name, value)
+    }
+
+    fn set_by(&mut self, privileged: bool, name: &[u8], value: &[u8]) -> Result<&'static Directive, SetError> {
+        let directive = settable(name, privileged)?;
+        self.save_points.close();
+        let applied = directive.apply(self, &[value]);
+        self.save_points.close();
+        applied.map_err(SetError::Value)?;
         Ok(directive)
     }
 
     /// CONFIG SET of several, all or none: names and values in turn. On failure says which name it is about, by its position.
     pub fn set_all(&mut self, pairs: &[[&[u8]; 2]]) -> Result<(), (usize, SetError)> {
+        self.set_all_by(false, pairs)
+    }
+
+    /// The same for somebody who may, or may not, change those that are protected.
+    pub fn set_all_by(&mut self, privileged: bool, pairs: &[[&[u8]; 2]]) -> Result<(), (usize, SetError)> {
         // As in Redis, all names are looked at before any value.
         let mut seen = Vec::with_capacity(pairs.len());
         for (i, [name, _]) in pairs.iter().enumerate() {
-            let directive = settable(name).map_err(|error| (i, error))?;
+            let directive = settable(name, privileged).map_err(|error| (i, error))?;
             if seen.contains(&directive.name) {
                 return Err((i, SetError::Duplicate));
             }
@@ -190,7 +275,7 @@ impl Config {
         }
         let mut next = self.clone();
         for (i, [name, value]) in pairs.iter().enumerate() {
-            next.set(name, value).map_err(|error| (i, error))?;
+            next.set_by(privileged, name, value).map_err(|error| (i, error))?;
         }
         *self = next;
         Ok(())
@@ -231,15 +316,17 @@ impl Config {
                 "io-threads has no effect: all workers read, execute and write, see the directive 'workers'".into(),
             );
         }
+        notes.extend(self.notes_on_kept());
         notes
     }
 }
 
 /// The directive `name`, if CONFIG SET may change it.
-fn settable(name: &[u8]) -> Result<&'static Directive, SetError> {
+fn settable(name: &[u8], privileged: bool) -> Result<&'static Directive, SetError> {
     let directive = find(name).ok_or(SetError::Unknown)?;
     match directive.mutability {
         Mutability::Mutable => Ok(directive),
+        Mutability::Protected if privileged => Ok(directive),
         Mutability::Protected => Err(SetError::Protected),
         Mutability::Immutable => Err(SetError::Immutable),
     }
@@ -275,6 +362,29 @@ impl SetError {
 
 const REFUSED: &str = "ERR CONFIG SET failed (possibly related to argument '";
 
+/// A size in bytes as directives have it: `10mb`.
+#[must_use]
+pub fn memory_bytes(text: &[u8]) -> Option<u64> {
+    value::memory(text).ok()
+}
+
+/// To whom something is allowed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Allowed {
+    No,
+    Yes,
+    /// To clients of this machine.
+    Local,
+}
+
+impl Allowed {
+    /// Is it to a client that is of this machine, or is not?
+    #[must_use]
+    pub fn to(self, local: bool) -> bool {
+        self == Allowed::Yes || self == Allowed::Local && local
+    }
+}
+
 /// One address of `bind`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindAddr {
@@ -308,6 +418,58 @@ pub struct OutputLimit {
     /// Closed when above this for `soft_s` seconds, 0 = no limit.
     pub soft_bytes: u64,
     pub soft_s: u64,
+}
+
+/// A snapshot is due when so many changes have come since the last one, and so much time has gone by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SavePoint {
+    pub seconds: u64,
+    pub changes: u64,
+}
+
+/// `save`: lines of a configuration add to each other, the first one replaces the default.
+#[derive(Clone, Debug, Default)]
+pub struct SavePoints {
+    points: Vec<SavePoint>,
+    /// The next line adds.
+    open: bool,
+}
+
+impl PartialEq for SavePoints {
+    fn eq(&self, other: &SavePoints) -> bool {
+        self.points == other.points
+    }
+}
+
+impl SavePoints {
+    #[must_use]
+    pub fn points(&self) -> &[SavePoint] {
+        &self.points
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.points.is_empty()
+    }
+
+    /// Is one of them due?
+    #[must_use]
+    pub fn are_due(&self, changes: u64, seconds: u64) -> Option<SavePoint> {
+        self.points.iter().copied().find(|point| changes >= point.changes.max(1) && seconds > point.seconds)
+    }
+
+    /// Those of a line.
+    fn add(&mut self, points: Vec<SavePoint>) {
+        if !std::mem::replace(&mut self.open, true) || points.is_empty() {
+            self.points.clear();
+        }
+        self.points.extend(points);
+    }
+
+    /// What comes next replaces them.
+    fn close(&mut self) {
+        self.open = false;
+    }
 }
 
 /// `client-output-buffer-limit`.

@@ -6,13 +6,18 @@ use std::borrow::Cow;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use nix::errno::Errno;
 use nix::unistd::{AccessFlags, access};
 
+use super::kept::KEPT;
+use super::operator::OPERATOR;
 use super::value::{self, ValueError};
-use super::{BindAddr, Config, OutputLimit, OutputLimits};
+use super::{BindAddr, Config, OutputLimit, OutputLimits, SavePoint};
+use crate::base::collate::Collation;
 use crate::base::cpu;
+use crate::base::eviction::Policy;
 use crate::base::log::LogLevel;
 use crate::base::notify::Classes;
 
@@ -38,13 +43,27 @@ pub enum Group {
     Clients,
     General,
     Workers,
+    Memory,
     Data,
     Persistence,
+    /// Of what is not here yet.
+    Later,
+    /// Of what is done in another way.
+    Fixed,
 }
 
 impl Group {
-    pub const ALL: [Group; 6] =
-        [Group::Network, Group::Clients, Group::General, Group::Workers, Group::Data, Group::Persistence];
+    pub const ALL: [Group; 9] = [
+        Group::Network,
+        Group::Clients,
+        Group::General,
+        Group::Workers,
+        Group::Memory,
+        Group::Data,
+        Group::Persistence,
+        Group::Later,
+        Group::Fixed,
+    ];
 
     pub fn title(self) -> &'static str {
         match self {
@@ -52,8 +71,11 @@ impl Group {
             Group::Clients => "Clients and limits",
             Group::General => "General",
             Group::Workers => "Workers",
+            Group::Memory => "Memory",
             Group::Data => "Encodings as OBJECT tells them",
-            Group::Persistence => "Persistence (not available yet)",
+            Group::Persistence => "Persistence",
+            Group::Later => "Accepted with a warning: of what is not here yet",
+            Group::Fixed => "Accepted with a warning: of what is done in another way here",
         }
     }
 }
@@ -112,7 +134,7 @@ pub(super) enum Kind {
 const FOREGROUND: &str = "the server stays in the foreground: only 'daemonize no' is accepted";
 const UNSUPERVISED: &str = "the server reports to no supervisor: only 'supervised no' is accepted";
 /// Upper end of Redis's `int` settings.
-const INT_MAX: i64 = i32::MAX as i64;
+pub(super) const INT_MAX: i64 = i32::MAX as i64;
 /// Upper end of Redis's memory settings, in bytes.
 const MEMORY_BYTES_MAX: i64 = i64::MAX;
 const BIND_ADDRS_MAX: usize = 16;
@@ -121,7 +143,10 @@ const HZ_MIN: i64 = 1;
 const HZ_MAX: i64 = 500;
 
 /// Every directive, in the order of `--help` and CONFIG GET.
-pub static DIRECTIVES: &[Directive] = &[
+pub static DIRECTIVES: LazyLock<Vec<&'static Directive>> =
+    LazyLock::new(|| ROWS.iter().chain(OPERATOR).chain(KEPT).collect());
+
+static ROWS: &[Directive] = &[
     Directive {
         name: "port",
         aliases: &[],
@@ -558,6 +583,91 @@ pub static DIRECTIVES: &[Directive] = &[
         kind: Kind::Integer { min: 0, max: 1000, get: |c| c.spin_us.into(), set: |c, v| c.spin_us = narrow(v) },
     },
     Directive {
+        name: "maxmemory",
+        aliases: &[],
+        group: Group::Memory,
+        default: "0",
+        mutability: Mutability::Mutable,
+        summary: "Most memory to use, also as a part of what there is (50%), 0 = any",
+        kind: Kind::Text {
+            what: "<bytes>",
+            get: |c| c.maxmemory_bytes.to_string().into_bytes(),
+            set: |c, v| {
+                c.maxmemory_bytes = value::memory_or_part(v, cpu::usable_bytes())?;
+                Ok(())
+            },
+        },
+    },
+    Directive {
+        name: "maxmemory-policy",
+        aliases: &[],
+        group: Group::Memory,
+        default: "noeviction",
+        mutability: Mutability::Mutable,
+        summary: "Which keys go when memory is over maxmemory",
+        kind: Kind::Enum {
+            names: Policy::NAMES,
+            get: |c| c.eviction.policy.name_at(),
+            set: |c, v| c.eviction.policy = Policy::of_name(v),
+        },
+    },
+    Directive {
+        name: "maxmemory-samples",
+        aliases: &[],
+        group: Group::Memory,
+        default: "5",
+        mutability: Mutability::Mutable,
+        summary: "Accepted: some ten keys are compared for each that goes",
+        kind: Kind::Integer {
+            min: 1,
+            max: 64,
+            get: |c| c.maxmemory_samples.into(),
+            set: |c, v| c.maxmemory_samples = narrow(v),
+        },
+    },
+    Directive {
+        name: "maxmemory-eviction-tenacity",
+        aliases: &[],
+        group: Group::Memory,
+        default: "10",
+        mutability: Mutability::Mutable,
+        summary: "Accepted: a command makes room for 0.1 ms at most, then others have their turn",
+        kind: Kind::Integer {
+            min: 0,
+            max: 100,
+            get: |c| c.maxmemory_eviction_tenacity.into(),
+            set: |c, v| c.maxmemory_eviction_tenacity = narrow(v),
+        },
+    },
+    Directive {
+        name: "lfu-log-factor",
+        aliases: &[],
+        group: Group::Memory,
+        default: "10",
+        mutability: Mutability::Mutable,
+        summary: "How slowly the counters of uses grow under an LFU policy",
+        kind: Kind::Integer {
+            min: 0,
+            max: INT_MAX,
+            get: |c| c.eviction.lfu_log_factor.into(),
+            set: |c, v| c.eviction.lfu_log_factor = narrow(v),
+        },
+    },
+    Directive {
+        name: "lfu-decay-time",
+        aliases: &[],
+        group: Group::Memory,
+        default: "1",
+        mutability: Mutability::Mutable,
+        summary: "Minutes without a use that take one from such a counter, 0 = none",
+        kind: Kind::Integer {
+            min: 0,
+            max: INT_MAX,
+            get: |c| c.eviction.lfu_decay_minutes.into(),
+            set: |c, v| c.eviction.lfu_decay_minutes = narrow(v),
+        },
+    },
+    Directive {
         name: "hash-max-listpack-entries",
         aliases: &["hash-max-ziplist-entries"],
         group: Group::Data,
@@ -670,6 +780,19 @@ pub static DIRECTIVES: &[Directive] = &[
         },
     },
     Directive {
+        name: "locale-collate",
+        aliases: &[],
+        group: Group::Data,
+        default: "",
+        mutability: Mutability::Mutable,
+        summary: "Locale by whose rules SORT with ALPHA compares texts; '' = LC_COLLATE of the environment",
+        kind: Kind::Text {
+            what: "<locale>",
+            get: |c| c.locale_collate.name().as_bytes().to_vec(),
+            set: set_locale_collate,
+        },
+    },
+    Directive {
         name: "list-compress-depth",
         aliases: &[],
         group: Group::Data,
@@ -687,13 +810,77 @@ pub static DIRECTIVES: &[Directive] = &[
         name: "save",
         aliases: &[],
         group: Group::Persistence,
-        default: "",
+        default: "3600 1 300 100 60 10000",
         mutability: Mutability::Mutable,
-        summary: "Snapshot schedule; only \"\" (none) is accepted",
-        kind: Kind::List {
-            what: "\"\"",
-            get: |_| Vec::new(),
-            set: |_, words| if words.is_empty() { Ok(()) } else { Err(no_persistence("save \"\"")) },
+        summary: "Save a snapshot when so many seconds have passed and so many changes come; several pairs; \"\" = never",
+        kind: Kind::List { what: "<seconds changes ...>", get: save_points_text, set: set_save_points },
+    },
+    Directive {
+        name: "dbfilename",
+        aliases: &[],
+        group: Group::Persistence,
+        default: "dump.rdb",
+        mutability: Mutability::Protected,
+        summary: "Name of the snapshot in dir, which is loaded at start",
+        kind: Kind::Text { what: "<name>", get: |c| c.dbfilename.clone().into_bytes(), set: set_dbfilename },
+    },
+    Directive {
+        name: "rdbcompression",
+        aliases: &[],
+        group: Group::Persistence,
+        default: "yes",
+        mutability: Mutability::Mutable,
+        summary: "Pack strings in the snapshot where that makes them shorter",
+        kind: Kind::Bool {
+            get: |c| c.rdbcompression,
+            set: |c, on| {
+                c.rdbcompression = on;
+                Ok(())
+            },
+        },
+    },
+    Directive {
+        name: "rdbchecksum",
+        aliases: &[],
+        group: Group::Persistence,
+        default: "yes",
+        mutability: Mutability::Immutable,
+        summary: "Write a checksum into the snapshot",
+        kind: Kind::Bool {
+            get: |c| c.rdbchecksum,
+            set: |c, on| {
+                c.rdbchecksum = on;
+                Ok(())
+            },
+        },
+    },
+    Directive {
+        name: "stop-writes-on-bgsave-error",
+        aliases: &[],
+        group: Group::Persistence,
+        default: "yes",
+        mutability: Mutability::Mutable,
+        summary: "Refuse writes when the last snapshot could not be saved and there are save points",
+        kind: Kind::Bool {
+            get: |c| c.stop_writes_on_bgsave_error,
+            set: |c, on| {
+                c.stop_writes_on_bgsave_error = on;
+                Ok(())
+            },
+        },
+    },
+    Directive {
+        name: "snapshot-buffer-percent",
+        aliases: &[],
+        group: Group::Persistence,
+        default: "3",
+        mutability: Mutability::Mutable,
+        summary: "Memory for what changes while a snapshot is saved, of that in use; beyond it those who write wait",
+        kind: Kind::Integer {
+            min: 1,
+            max: 100,
+            get: |c| c.snapshot_buffer_percent.into(),
+            set: |c, v| c.snapshot_buffer_percent = narrow(v),
         },
     },
     Directive {
@@ -702,7 +889,7 @@ pub static DIRECTIVES: &[Directive] = &[
         group: Group::Persistence,
         default: "no",
         mutability: Mutability::Mutable,
-        summary: "Append-only file; only no is accepted",
+        summary: "Append-only file; only no is accepted yet",
         kind: Kind::Bool {
             get: |_| false,
             set: |_, on| if on { Err(no_persistence("appendonly no")) } else { Ok(()) },
@@ -712,7 +899,10 @@ pub static DIRECTIVES: &[Directive] = &[
 
 /// The directive called `name`, in either case.
 pub fn find(name: &[u8]) -> Option<&'static Directive> {
-    DIRECTIVES.iter().find(|directive| directive.names().any(|known| name.eq_ignore_ascii_case(known.as_bytes())))
+    DIRECTIVES
+        .iter()
+        .copied()
+        .find(|directive| directive.names().any(|known| name.eq_ignore_ascii_case(known.as_bytes())))
 }
 
 /// The directive name most like `name`, if one is near enough for a slip of the keyboard.
@@ -724,7 +914,7 @@ pub(super) fn closest(name: &[u8]) -> Option<&'static str> {
     let name = name.to_ascii_lowercase();
     let (distance, best) = DIRECTIVES
         .iter()
-        .flat_map(Directive::names)
+        .flat_map(|directive| directive.names())
         .map(|known| (edit_distance(&name, known.as_bytes()), known))
         .min_by_key(|&(distance, _)| distance)?;
     (distance <= (name.len() / 3).max(1)).then_some(best)
@@ -823,12 +1013,51 @@ impl Directive {
 }
 
 /// A number into the type of its field, which holds the whole range of its row.
-fn narrow<T: TryFrom<i64>>(number: i64) -> T {
+pub(super) fn narrow<T: TryFrom<i64>>(number: i64) -> T {
     T::try_from(number).ok().expect("the range of a directive fits its field")
 }
 
 fn no_persistence(accepted: &str) -> ValueError {
-    ValueError::Refused(format!("there is no persistence yet: only '{accepted}' is accepted").into())
+    ValueError::Refused(format!("there is no append-only file yet: only '{accepted}' is accepted").into())
+}
+
+fn save_points_text(config: &Config) -> Vec<u8> {
+    let text = |point: &SavePoint| format!("{} {}", point.seconds, point.changes);
+    config.save_points.points().iter().map(text).collect::<Vec<_>>().join(" ").into_bytes()
+}
+
+fn set_save_points(config: &mut Config, words: &[&[u8]]) -> Result<(), ValueError> {
+    let refused = || ValueError::Refused("Invalid save parameters".into());
+    let number = |word: &[u8], min: u64| {
+        let number = value::integer(word).ok().and_then(|number| u64::try_from(number).ok());
+        number.filter(|number| *number >= min).ok_or_else(refused)
+    };
+    let (pairs, rest) = words.as_chunks::<2>();
+    let point =
+        |[seconds, changes]: &[&[u8]; 2]| Ok(SavePoint { seconds: number(seconds, 1)?, changes: number(changes, 0)? });
+    let points = pairs.iter().map(point).collect::<Result<Vec<_>, _>>()?;
+    // A word by itself is none, but for the empty one.
+    if !matches!(rest, [] | [b""]) || (!rest.is_empty() && !points.is_empty()) {
+        return Err(refused());
+    }
+    config.save_points.add(points);
+    Ok(())
+}
+
+fn set_dbfilename(config: &mut Config, word: &[u8]) -> Result<(), ValueError> {
+    let refused = |why: &'static str| ValueError::Refused(why.into());
+    if word.contains(&b'/') {
+        return Err(refused("dbfilename can't be a path, just a filename"));
+    }
+    let name = std::str::from_utf8(word).ok().filter(|name| !name.is_empty() && !name.contains('\0'));
+    config.dbfilename = name.ok_or_else(|| refused("dbfilename must be a name"))?.to_owned();
+    Ok(())
+}
+
+fn set_locale_collate(config: &mut Config, word: &[u8]) -> Result<(), ValueError> {
+    let collation = std::str::from_utf8(word).ok().and_then(Collation::named);
+    config.locale_collate = collation.ok_or(ValueError::Refused("Invalid locale name".into()))?;
+    Ok(())
 }
 
 fn set_cpu_list(config: &mut Config, word: &[u8]) -> Result<(), ValueError> {
@@ -871,12 +1100,12 @@ fn set_bind(config: &mut Config, words: &[&[u8]]) -> Result<(), ValueError> {
     Ok(())
 }
 
-fn path_text(path: Option<&Path>) -> Vec<u8> {
+pub(super) fn path_text(path: Option<&Path>) -> Vec<u8> {
     path.map_or_else(Vec::new, |path| path.as_os_str().as_bytes().to_vec())
 }
 
 /// A path, or none for an empty word.
-fn optional_path(word: &[u8]) -> Result<Option<PathBuf>, ValueError> {
+pub(super) fn optional_path(word: &[u8]) -> Result<Option<PathBuf>, ValueError> {
     if word.contains(&0) {
         return Err(ValueError::Refused("a path must not contain a NUL byte".into()));
     }

@@ -71,10 +71,10 @@ impl Drop for Scratch {
 
 #[test]
 fn names_are_unique_and_in_lower_case() {
-    let names: Vec<&str> = DIRECTIVES.iter().flat_map(Directive::names).collect();
+    let names: Vec<&str> = DIRECTIVES.iter().flat_map(|directive| directive.names()).collect();
     assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
     for name in names {
-        assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b == b'-'), "{name}");
+        assert!(name.bytes().all(|b| b.is_ascii_lowercase() || b == b'-' || b == b'_'), "{name}");
     }
 }
 
@@ -97,6 +97,9 @@ const DEFAULTS: &[(&str, &str, Mutability)] = &[
     ("tcp-backlog", "511", Mutability::Immutable),
     ("tcp-keepalive", "300", Mutability::Mutable),
     ("requirepass", "", Mutability::Mutable),
+    ("aclfile", "", Mutability::Immutable),
+    ("acl-pubsub-default", "resetchannels", Mutability::Mutable),
+    ("acllog-max-len", "128", Mutability::Mutable),
     ("maxclients", "10000", Mutability::Mutable),
     ("timeout", "0", Mutability::Mutable),
     ("proto-max-bulk-len", "536870912", Mutability::Mutable),
@@ -114,9 +117,23 @@ const DEFAULTS: &[(&str, &str, Mutability)] = &[
     ("cpu-list", "", Mutability::Immutable),
     ("io-threads", "1", Mutability::Immutable),
     ("io-threads-do-reads", "no", Mutability::Immutable),
+    ("slowlog-log-slower-than", "10000", Mutability::Mutable),
+    ("slowlog-max-len", "128", Mutability::Mutable),
+    ("latency-monitor-threshold", "0", Mutability::Mutable),
+    ("latency-tracking", "yes", Mutability::Mutable),
+    ("latency-tracking-info-percentiles", "50 99 99.9", Mutability::Mutable),
+    ("pidfile", "", Mutability::Immutable),
+    ("enable-debug-command", "no", Mutability::Immutable),
+    ("enable-protected-configs", "no", Mutability::Immutable),
     ("spin-us", "0", Mutability::Mutable),
     ("notify-keyspace-events", "", Mutability::Mutable),
     ("tracking-table-max-keys", "1000000", Mutability::Mutable),
+    ("maxmemory", "0", Mutability::Mutable),
+    ("maxmemory-policy", "noeviction", Mutability::Mutable),
+    ("maxmemory-samples", "5", Mutability::Mutable),
+    ("maxmemory-eviction-tenacity", "10", Mutability::Mutable),
+    ("lfu-log-factor", "10", Mutability::Mutable),
+    ("lfu-decay-time", "1", Mutability::Mutable),
     ("hash-max-listpack-entries", "128", Mutability::Mutable),
     ("hash-max-listpack-value", "64", Mutability::Mutable),
     ("list-max-listpack-size", "-2", Mutability::Mutable),
@@ -125,10 +142,166 @@ const DEFAULTS: &[(&str, &str, Mutability)] = &[
     ("set-max-listpack-value", "64", Mutability::Mutable),
     ("zset-max-listpack-entries", "128", Mutability::Mutable),
     ("zset-max-listpack-value", "64", Mutability::Mutable),
+    ("locale-collate", "", Mutability::Mutable),
     ("list-compress-depth", "0", Mutability::Mutable),
-    ("save", "", Mutability::Mutable),
+    ("save", "3600 1 300 100 60 10000", Mutability::Mutable),
+    ("dbfilename", "dump.rdb", Mutability::Protected),
+    ("rdbcompression", "yes", Mutability::Mutable),
+    ("rdbchecksum", "yes", Mutability::Immutable),
+    ("stop-writes-on-bgsave-error", "yes", Mutability::Mutable),
+    ("snapshot-buffer-percent", "3", Mutability::Mutable),
     ("appendonly", "no", Mutability::Mutable),
 ];
+
+/// Those that are accepted and do nothing, with the values that redis-server 7.0 tells. Nothing else may be among them.
+#[rustfmt::skip]
+const WITHOUT_EFFECT: &[(&str, &str)] = &[
+    ("aof-disable-auto-gc", "no"),
+    ("aof-load-truncated", "yes"),
+    ("aof-rewrite-incremental-fsync", "yes"),
+    ("aof-timestamp-enabled", "no"),
+    ("aof-use-rdb-preamble", "yes"),
+    ("aof_rewrite_cpulist", ""),
+    ("appenddirname", "appendonlydir"),
+    ("appendfilename", "appendonly.aof"),
+    ("appendfsync", "everysec"),
+    ("auto-aof-rewrite-min-size", "67108864"),
+    ("auto-aof-rewrite-percentage", "100"),
+    ("bgsave_cpulist", ""),
+    ("busy-reply-threshold", "5000"),
+    ("cluster-allow-pubsubshard-when-down", "yes"),
+    ("cluster-allow-reads-when-down", "no"),
+    ("cluster-allow-replica-migration", "yes"),
+    ("cluster-announce-bus-port", "0"),
+    ("cluster-announce-hostname", ""),
+    ("cluster-announce-ip", ""),
+    ("cluster-announce-port", "0"),
+    ("cluster-announce-tls-port", "0"),
+    ("cluster-config-file", "nodes.conf"),
+    ("cluster-enabled", "no"),
+    ("cluster-link-sendbuf-limit", "0"),
+    ("cluster-migration-barrier", "1"),
+    ("cluster-node-timeout", "15000"),
+    ("cluster-port", "0"),
+    ("cluster-preferred-endpoint-type", "ip"),
+    ("cluster-replica-no-failover", "no"),
+    ("cluster-replica-validity-factor", "10"),
+    ("cluster-require-full-coverage", "yes"),
+    ("enable-module-command", "no"),
+    ("hll-sparse-max-bytes", "3000"),
+    ("masterauth", ""),
+    ("masteruser", ""),
+    ("min-replicas-max-lag", "10"),
+    ("min-replicas-to-write", "0"),
+    ("no-appendfsync-on-rewrite", "no"),
+    ("propagation-error-behavior", "ignore"),
+    ("rdb-del-sync-files", "no"),
+    ("rdb-save-incremental-fsync", "yes"),
+    ("repl-backlog-size", "1048576"),
+    ("repl-backlog-ttl", "3600"),
+    ("repl-disable-tcp-nodelay", "no"),
+    ("repl-diskless-load", "disabled"),
+    ("repl-diskless-sync", "yes"),
+    ("repl-diskless-sync-delay", "5"),
+    ("repl-diskless-sync-max-replicas", "0"),
+    ("repl-ping-replica-period", "10"),
+    ("repl-timeout", "60"),
+    ("replica-announce-ip", ""),
+    ("replica-announce-port", "0"),
+    ("replica-announced", "yes"),
+    ("replica-ignore-disk-write-errors", "no"),
+    ("replica-ignore-maxmemory", "yes"),
+    ("replica-lazy-flush", "no"),
+    ("replica-priority", "100"),
+    ("replica-read-only", "yes"),
+    ("replica-serve-stale-data", "yes"),
+    ("replicaof", ""),
+    ("stream-node-max-bytes", "4096"),
+    ("stream-node-max-entries", "100"),
+    ("tls-auth-clients", "yes"),
+    ("tls-ca-cert-dir", ""),
+    ("tls-ca-cert-file", ""),
+    ("tls-cert-file", ""),
+    ("tls-ciphers", ""),
+    ("tls-ciphersuites", ""),
+    ("tls-client-cert-file", ""),
+    ("tls-client-key-file", ""),
+    ("tls-client-key-file-pass", ""),
+    ("tls-cluster", "no"),
+    ("tls-dh-params-file", ""),
+    ("tls-key-file", ""),
+    ("tls-key-file-pass", ""),
+    ("tls-port", "0"),
+    ("tls-prefer-server-ciphers", "no"),
+    ("tls-protocols", ""),
+    ("tls-replication", "no"),
+    ("tls-session-cache-size", "20480"),
+    ("tls-session-cache-timeout", "300"),
+    ("tls-session-caching", "yes"),
+    ("active-defrag-cycle-max", "25"),
+    ("active-defrag-cycle-min", "1"),
+    ("active-defrag-ignore-bytes", "104857600"),
+    ("active-defrag-max-scan-fields", "1000"),
+    ("active-defrag-threshold-lower", "10"),
+    ("active-defrag-threshold-upper", "100"),
+    ("active-expire-effort", "1"),
+    ("activedefrag", "no"),
+    ("activerehashing", "yes"),
+    ("always-show-logo", "no"),
+    ("bind-source-addr", ""),
+    ("bio_cpulist", ""),
+    ("crash-log-enabled", "yes"),
+    ("crash-memcheck-enabled", "yes"),
+    ("disable-thp", "yes"),
+    ("dynamic-hz", "yes"),
+    ("ignore-warnings", ""),
+    ("jemalloc-bg-thread", "yes"),
+    ("lazyfree-lazy-eviction", "no"),
+    ("lazyfree-lazy-expire", "no"),
+    ("lazyfree-lazy-server-del", "no"),
+    ("lazyfree-lazy-user-del", "no"),
+    ("lazyfree-lazy-user-flush", "no"),
+    ("maxmemory-clients", "0"),
+    ("oom-score-adj", "no"),
+    ("oom-score-adj-values", "0 200 800"),
+    ("proc-title-template", "{title} {listen-addr} {server-mode}"),
+    ("sanitize-dump-payload", "no"),
+    ("server_cpulist", ""),
+    ("set-proc-title", "yes"),
+    ("shutdown-on-sigint", "default"),
+    ("shutdown-on-sigterm", "default"),
+    ("shutdown-timeout", "10"),
+    ("socket-mark-id", "0"),
+    ("syslog-enabled", "no"),
+    ("syslog-facility", "local0"),
+    ("syslog-ident", "redis"),
+];
+
+#[test]
+fn what_has_no_effect_is_said_once() {
+    let mut config = Config::default();
+    assert!(config.notes().is_empty());
+    for (name, value) in [
+        ("replicaof", "no one"),
+        ("slave-read-only", "no"),
+        ("activedefrag", "yes"),
+        ("tls-port", "1"),
+        ("tls-port", "0"),
+    ] {
+        let words: Vec<Vec<u8>> = value.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+        file::apply(&mut config, name.as_bytes(), &words).unwrap();
+    }
+    let notes = config.notes();
+    assert_eq!(notes.len(), 2, "{notes:?}");
+    assert!(notes[0].ends_with(": replica-read-only, replicaof") && notes[1].ends_with(": activedefrag"), "{notes:?}");
+    assert_eq!(value_of(&config, "slave-read-only"), "no");
+    for (name, value) in
+        [("activedefrag", "maybe"), ("repl-timeout", "x"), ("repl-backlog-size", "1zb"), ("masterauth", "a b")]
+    {
+        let words: Vec<Vec<u8>> = value.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+        assert!(file::apply(&mut config, name.as_bytes(), &words).is_err(), "{name} {value}");
+    }
+}
 
 #[test]
 fn defaults_are_printed_as_redis_prints_them() {
@@ -140,14 +313,20 @@ fn defaults_are_printed_as_redis_prints_them() {
     let here = std::env::current_dir().unwrap();
     assert_eq!(config.dir, here.canonicalize().unwrap());
     assert_eq!(find(b"dir").unwrap().mutability, Mutability::Protected);
-    let listed: BTreeSet<&str> = DEFAULTS.iter().map(|row| row.0).chain(["dir"]).collect();
+    for (name, value) in WITHOUT_EFFECT {
+        assert_eq!(value_of(&config, name), *value, "{name}");
+        let group = find(name.as_bytes()).unwrap().group;
+        assert!(matches!(group, Group::Later | Group::Fixed), "{name}");
+    }
+    let effective = DEFAULTS.iter().map(|row| row.0).chain(["dir"]);
+    let listed: BTreeSet<&str> = effective.chain(WITHOUT_EFFECT.iter().map(|row| row.0)).collect();
     assert_eq!(listed, DIRECTIVES.iter().map(|directive| directive.name).collect(), "a directive without a test");
 }
 
 #[test]
 fn what_is_printed_is_accepted_again() {
     let mut config = Config::default();
-    for directive in DIRECTIVES {
+    for directive in DIRECTIVES.iter() {
         let printed = directive.get(&config);
         let before = config.clone();
         directive.apply(&mut config, &[&printed]).unwrap();
@@ -215,6 +394,14 @@ const ACCEPTED: &[(&str, &str)] = &[
     ("spin-us 1000", "1000"),
     ("save \"\"", ""),
     ("save", ""),
+    ("save 1 0", "1 0"),
+    ("save 10 20 30 40", "10 20 30 40"),
+    ("save \"10 20 30 40\"", "10 20 30 40"),
+    ("dbfilename other.rdb", "other.rdb"),
+    ("rdbcompression no", "no"),
+    ("rdbchecksum NO", "no"),
+    ("stop-writes-on-bgsave-error no", "no"),
+    ("snapshot-buffer-percent 100", "100"),
     ("appendonly NO", "no"),
 ];
 
@@ -308,14 +495,23 @@ const REFUSED_LINES: &[(&str, &str)] = &[
     ("io-threads 129", "argument must be between 1 and 128 inclusive"),
     ("spin-us -1", "argument must be between 0 and 1000 inclusive"),
     ("spin-us 1001", "argument must be between 0 and 1000 inclusive"),
-    ("save 3600 1", "there is no persistence yet: only 'save \"\"' is accepted"),
-    ("save \"3600 1 300 100\"", "there is no persistence yet: only 'save \"\"' is accepted"),
+    ("save 3600", "Invalid save parameters"),
+    ("save 0 1", "Invalid save parameters"),
+    ("save 1 -1", "Invalid save parameters"),
+    ("save \"1 2 x 4\"", "Invalid save parameters"),
+    ("save 1 2 \"\"", "Invalid save parameters"),
+    ("dbfilename a/b", "dbfilename can't be a path, just a filename"),
+    ("dbfilename \"\"", "dbfilename must be a name"),
+    ("snapshot-buffer-percent 0", "argument must be between 1 and 100 inclusive"),
     ("appendonly maybe", "argument must be 'yes' or 'no'"),
-    ("appendonly yes", "there is no persistence yet: only 'appendonly no' is accepted"),
+    ("appendonly yes", "there is no append-only file yet: only 'appendonly no' is accepted"),
     ("requirepass \"abc", "Unbalanced quotes in configuration line"),
-    ("include other.conf", "include is not supported: put the directives into this file"),
+    ("include other.conf", "Fatal error, can't open config file 'other.conf': No such file or directory (os error 2)"),
     ("foo bar", "Bad directive or wrong number of arguments: there is no 'foo'"),
-    ("maxmemory 1gb", "Bad directive or wrong number of arguments: there is no 'maxmemory'"),
+    ("maxmemory 1xb", "argument must be a memory value"),
+    ("maxmemory 101%", "argument must be between 0 and 100 inclusive"),
+    ("maxmemory -5%", "argument must be between 0 and 100 inclusive"),
+    ("maxmemory %", "argument must be a memory value"),
     ("prot 7", "Bad directive or wrong number of arguments: there is no 'prot', did you mean 'port'?"),
     (
         "tcp_backlog 7",
@@ -417,6 +613,23 @@ fn file_syntax() {
     load(&mut config, "").unwrap();
 }
 
+/// Lines add to each other, the first takes the place of the default; what a client sets takes the place of all.
+#[test]
+fn save_points() {
+    let mut config = Config::default();
+    load(&mut config, "save 3600 1\nsave 60 10000\n").unwrap();
+    assert_eq!(value_of(&config, "save"), "3600 1 60 10000");
+    config.set(b"save", b"5 6").unwrap();
+    assert_eq!(value_of(&config, "save"), "5 6");
+    load(&mut config, "save 7 8").unwrap();
+    assert_eq!(value_of(&config, "save"), "7 8");
+    load(&mut config, "save ''\nsave 9 1").unwrap();
+    assert_eq!(value_of(&config, "save"), "9 1");
+    let due = |changes, seconds| config.save_points.are_due(changes, seconds);
+    let point = SavePoint { seconds: 9, changes: 1 };
+    assert_eq!((due(0, 99), due(1, 9), due(1, 10), due(7, 99)), (None, None, Some(point), Some(point)));
+}
+
 #[test]
 fn file_errors_name_file_and_line() {
     let scratch = Scratch::new("file-errors");
@@ -485,6 +698,9 @@ fn command_lines_that_are_accepted() {
         (&["--save", "--port", "7"], &[("save", ""), ("port", "7")]),
         (&["--port", "7", "--save"], &[("save", ""), ("port", "7")]),
         (&["--save \"\"", "--port", "7"], &[("save", ""), ("port", "7")]),
+        (&["--save", "3600", "1"], &[("save", "3600 1")]),
+        (&["--save", "3600 1", "--save", "60", "7"], &[("save", "3600 1 60 7")]),
+        (&["--save", "3600 1", "--save", ""], &[("save", "")]),
         (&["--bind", "127.0.0.1", "-::1", "--port", "7"], &[("bind", "127.0.0.1 -::1"), ("port", "7")]),
         (&["--bind", "-::1", "127.0.0.1"], &[("bind", "-::1 127.0.0.1")]),
         (&["--bind", "127.0.0.1 -::1"], &[("bind", "127.0.0.1 -::1")]),
@@ -554,17 +770,12 @@ fn command_line_errors_name_the_argument() {
             "--foo \"--bar\" \"baz\"",
             "Bad directive or wrong number of arguments: there is no 'foo'",
         ),
-        (
-            &["--save", "3600", "1"],
-            1,
-            "--save \"3600\" \"1\"",
-            "there is no persistence yet: only 'save \"\"' is accepted",
-        ),
+        (&["--save", "3600"], 1, "--save \"3600\"", "Invalid save parameters"),
         (
             &["--include", "x.conf"],
             1,
             "--include \"x.conf\"",
-            "include is not supported: put the directives into this file",
+            "Fatal error, can't open config file 'x.conf': No such file or directory (os error 2)",
         ),
         (&["-x"], 1, "\"-x\"", "a value without a directive: expected --directive"),
         (&["a.conf", "b.conf"], 2, "\"b.conf\"", "a value without a directive: expected --directive"),
@@ -597,7 +808,7 @@ fn help_and_version() {
     for args in [&["-h"][..], &["--help", "x"], &["missing.conf", "--help"]] {
         assert_eq!(print(args), help, "{args:?}");
     }
-    for directive in DIRECTIVES {
+    for directive in DIRECTIVES.iter() {
         let entry = format!("\n  --{} ", directive.name);
         let rest = help.split(&entry).nth(1).unwrap_or_else(|| panic!("no help for {}", directive.name));
         let entry = rest.split("\n  --").next().unwrap();

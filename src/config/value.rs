@@ -101,6 +101,16 @@ pub(super) fn memory(text: &[u8]) -> Result<u64, ValueError> {
     number.checked_mul(scale).ok_or(ValueError::NotMemory)
 }
 
+/// A size in bytes, or a part of `whole_bytes` in percent (`50%`).
+pub(super) fn memory_or_part(text: &[u8], whole_bytes: u64) -> Result<u64, ValueError> {
+    let Some(percent) = text.strip_suffix(b"%") else { return memory(text) };
+    let percent = integer(percent).map_err(|_| ValueError::NotMemory)?;
+    match u64::try_from(percent) {
+        Ok(percent @ 0..=100) => Ok(whole_bytes / 100 * percent),
+        _ => Err(ValueError::Range { min: 0, max: 100 }),
+    }
+}
+
 pub(super) fn boolean(text: &[u8]) -> Result<bool, ValueError> {
     if text.eq_ignore_ascii_case(b"yes") {
         Ok(true)

@@ -11,14 +11,25 @@
 //!
 //! The clock is none of what a snapshot shows, so it is moved in place also where one sees the item.
 //!
+//! Under an LFU policy ([`Uses::Counted`]) the word counts instead, as Redis's does: minutes of the time of the last use, and a counter that grows
+//! the more seldom the larger it is, and loses one for every `lfu-decay-time` minutes without a use.
+//!
+//! ```text
+//!  19        8 7       0
+//! | minutes 12 | count 8 |
+//! ```
+//! Changing between the two leaves the words as they are; what they say is wrong until they are next written, as in Redis.
+//!
 //! Commands that read or write a value move the clock; those that only ask whether or how long a key is there (EXISTS, TYPE, TTL, OBJECT,
 //! SCAN) do not, as in Redis.
 #![allow(unsafe_code)]
 
-use super::item::{self, Header, Item, Key};
+use super::item::{self, Header, Item, Key, NewKey, NewValue};
+use super::smart::weight;
 use super::view::{Db, Found};
 use super::{ItemHash, Shard, item_at};
-use dolmen_slab::Handle;
+use crate::base::eviction::{Policy, Rank, Settings};
+use dolmen_slab::{Handle, Slab};
 use static_assertions::const_assert;
 
 /// Milliseconds of a tick, as a power of two.
@@ -43,7 +54,7 @@ pub const fn tick(unix_ms: u64) -> u32 {
 }
 
 /// Ticks from `clock` to `now`.
-const fn idle_ticks(clock: u32, now: u32) -> u32 {
+pub(super) const fn idle_ticks(clock: u32, now: u32) -> u32 {
     let ticks = now.wrapping_sub(clock) & CLOCK_MAX;
     if ticks < FUTURE_TICKS { ticks } else { 0 }
 }
@@ -67,6 +78,97 @@ fn clock_of_idle(seconds: u64, now: u32) -> u32 {
     now.wrapping_sub(u32::try_from(ticks).map_or(OLD_TICKS, |ticks| ticks.min(OLD_TICKS))) & CLOCK_MAX
 }
 
+/// What access words say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Uses {
+    /// When an item was last used.
+    Clocked = 0,
+    /// How often it was used.
+    Counted = 1,
+    /// Both, in words of `dolmen_policy` ([`Rank::Smart`]).
+    Learned = 2,
+}
+
+/// How access words are written now.
+#[derive(Clone, Copy)]
+pub(super) struct Stamps {
+    pub uses: Uses,
+    /// What a use now leaves in a word, in the bits of `mask`: a word that has it stays.
+    pub tick: u32,
+    pub mask: u32,
+    /// What a new item begins with.
+    pub fresh: u32,
+}
+
+impl Uses {
+    /// How words are written at a time; of those that are learned only that they must be looked at.
+    #[inline(always)]
+    pub(super) fn stamps(self, now_ms: u64) -> Stamps {
+        match self {
+            Uses::Clocked => Stamps { uses: self, tick: tick(now_ms), mask: CLOCK_MAX, fresh: tick(now_ms) },
+            Uses::Counted => {
+                Stamps { uses: self, tick: NEVER, mask: NEVER, fresh: minute(now_ms) << COUNT_BITS | COUNT_NEW }
+            }
+            Uses::Learned => Stamps { uses: self, tick: NEVER, mask: NEVER, fresh: 0 },
+        }
+    }
+
+    /// What they say under a policy.
+    #[inline(always)]
+    pub(super) fn under(policy: Policy) -> Uses {
+        match policy {
+            Policy::AllKeys(Rank::Lfu) | Policy::Volatile(Rank::Lfu) => Uses::Counted,
+            Policy::AllKeys(Rank::Smart) | Policy::Volatile(Rank::Smart) => Uses::Learned,
+            _ => Uses::Clocked,
+        }
+    }
+
+    pub(super) fn of(number: u8) -> Uses {
+        match number {
+            1 => Uses::Counted,
+            2 => Uses::Learned,
+            _ => Uses::Clocked,
+        }
+    }
+}
+
+/// No item has this word: each use changes it.
+pub(super) const NEVER: u32 = u32::MAX;
+const COUNT_BITS: u32 = 8;
+const COUNT_MAX: u32 = (1 << COUNT_BITS) - 1;
+const MINUTE_MAX: u32 = CLOCK_MAX >> COUNT_BITS;
+/// New items begin here, so that they are not the first to go.
+const COUNT_NEW: u32 = 5;
+
+#[expect(clippy::cast_possible_truncation, reason = "the lower bits of the minutes")]
+const fn minute(unix_ms: u64) -> u32 {
+    (unix_ms / 60_000) as u32 & MINUTE_MAX
+}
+
+/// The counter of a word as it has become with time: how often an item was used, on a logarithmic scale up to 255.
+#[must_use]
+pub const fn count_of(word: u32, now_ms: u64, decay_minutes: u32) -> u64 {
+    let minutes = minute(now_ms).wrapping_sub(word >> COUNT_BITS) & MINUTE_MAX;
+    let lost = match minutes.checked_div(decay_minutes) {
+        Some(lost) => lost,
+        None => 0,
+    };
+    (word & COUNT_MAX).saturating_sub(lost) as u64
+}
+
+/// How hot an item is by a word of `dolmen_policy`: eight for each doubling of its uses.
+#[must_use]
+pub const fn heat_of(word: u32) -> u64 {
+    (word & ((1 << dolmen_policy::HEAT_BITS) - 1)) as u64
+}
+
+/// A word of so many uses, at a time.
+fn counted(count: u64, now_ms: u64) -> u32 {
+    let count = u32::try_from(count).unwrap_or(COUNT_MAX).min(COUNT_MAX);
+    minute(now_ms) << COUNT_BITS | count
+}
+
 /// Where a walk over all items of a shard is.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Walk {
@@ -78,7 +180,7 @@ impl Db<'_> {
     /// A command uses an item: its clock is set, if it shows another time.
     #[inline(always)]
     pub(super) fn touch(&mut self, found: Found) {
-        if self.item(found.handle).clock() != self.tick {
+        if (self.item(found.handle).clock() ^ self.stamps.tick) & self.stamps.mask != 0 {
             self.touch_late(found.handle);
         }
     }
@@ -87,8 +189,83 @@ impl Db<'_> {
     #[inline(never)]
     fn touch_late(&mut self, h: Handle) {
         if !self.untouching {
-            self.set_clock(h, self.tick);
+            let word = self.used_word(h);
+            self.set_clock(h, word);
         }
+    }
+
+    /// What a use now makes of an item's word.
+    #[inline(always)]
+    pub(super) fn used_word(&mut self, h: Handle) -> u32 {
+        match self.stamps.uses {
+            Uses::Clocked => self.stamps.tick,
+            Uses::Counted => self.counted_word(self.item(h).clock()),
+            Uses::Learned => self.learned_word(h),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn learned_word(&mut self, h: Handle) -> u32 {
+        let Shard { slab, containers, eviction, .. } = &mut *self.shard;
+        let item = item_at(slab, h);
+        let word = item.clock();
+        eviction.smart.as_mut().map_or(word, |smart| smart.used(word, || weight(slab, containers, item)))
+    }
+
+    /// The word of a new item.
+    #[inline(always)]
+    pub(super) fn fresh_word(&mut self, hash: u64, key: &NewKey<'_>, value: &NewValue<'_>, words: &item::Words) -> u32 {
+        if self.stamps.uses == Uses::Learned {
+            self.learned_fresh_word(hash, key, value, words)
+        } else {
+            self.stamps.fresh
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn learned_fresh_word(&mut self, hash: u64, key: &NewKey<'_>, value: &NewValue<'_>, words: &item::Words) -> u32 {
+        let outside = if let NewValue::Blob(id) = value { self.shard.slab.blob_bytes(*id) } else { 0 };
+        let bytes = Slab::class_bytes(item::item_bytes(key, value, words)) as u64 + outside;
+        self.shard.eviction.smart.as_mut().map_or(0, |smart| smart.inserted(hash, bytes))
+    }
+
+    /// The value of an item is about to be written anew.
+    #[inline(always)]
+    pub(super) fn note_rewrite(&mut self, h: Handle) {
+        if self.stamps.uses == Uses::Learned {
+            let Shard { slab, containers, eviction, .. } = &mut *self.shard;
+            let bytes = weight(slab, containers, item_at(slab, h));
+            if let Some(smart) = &mut eviction.smart {
+                smart.came_in(bytes);
+            }
+        }
+    }
+
+    /// One more use: with a chance of 1 in `lfu-log-factor` times what the counter has above that of a new item.
+    #[cold]
+    #[inline(never)]
+    fn counted_word(&mut self, word: u32) -> u32 {
+        let Settings { lfu_log_factor, lfu_decay_minutes, .. } = self.shard.eviction.settings;
+        let count = count_of(word, self.now_ms, lfu_decay_minutes);
+        let one_in = count.saturating_sub(u64::from(COUNT_NEW)) * u64::from(lfu_log_factor) + 1;
+        let more = count < u64::from(COUNT_MAX) && self.shard.eviction.rng.below(one_in) == 0;
+        counted(count + u64::from(more), self.now_ms)
+    }
+
+    /// Lets a key look as if it had been used so often (RESTORE FREQ).
+    pub fn set_count_of_uses(&mut self, key: Key<'_>, count: u64) {
+        if let Some(found) = self.find(key) {
+            let word = counted(count, self.now_ms);
+            self.set_clock(found.handle, word);
+        }
+    }
+
+    /// What access words say.
+    #[must_use]
+    pub fn uses(&self) -> Uses {
+        self.stamps.uses
     }
 
     /// Whether what is done from now on is no use of keys (CLIENT NO-TOUCH).
@@ -98,16 +275,15 @@ impl Db<'_> {
     }
 
     fn set_clock(&mut self, h: Handle, clock: u32) {
-        let header = self.item(h).header();
-        // SAFETY: the header of this live item, with another clock.
-        unsafe { item::overwrite_header(&mut self.shard.slab, h, Header { clock, ..header }) };
+        set_clock_of(&mut self.shard.slab, h, clock);
     }
 
     /// TOUCH: is the key there? Counts as a use and as a read.
     pub fn touch_key(&mut self, key: Key<'_>) -> bool {
         match self.find_read(key) {
             Some(found) => {
-                self.set_clock(found.handle, self.tick);
+                let word = self.used_word(found.handle);
+                self.set_clock(found.handle, word);
                 true
             }
             None => false,
@@ -126,14 +302,24 @@ impl Db<'_> {
     /// Lets a key look as if it had not been used for so long.
     pub fn set_idle_seconds(&mut self, key: Key<'_>, seconds: u64) {
         if let Some(found) = self.find(key) {
-            self.set_clock(found.handle, clock_of_idle(seconds, self.tick));
+            self.set_clock(found.handle, clock_of_idle(seconds, tick(self.now_ms)));
         }
     }
+}
+
+/// Gives an item that a table has just named another word.
+pub(super) fn set_clock_of(slab: &mut Slab, h: Handle, clock: u32) {
+    let header = item_at(slab, h).header();
+    // SAFETY: the header of this live item, with another clock.
+    unsafe { item::overwrite_header(slab, h, Header { clock, ..header }) };
 }
 
 impl Shard {
     /// Looks at some items in turn, and keeps the clocks of those that were not used for very long from coming round.
     pub(super) fn age_some(&mut self, now_ms: u64) {
+        if Uses::under(self.eviction.settings.policy) != Uses::Clocked {
+            return;
+        }
         let now = tick(now_ms);
         let mut walk = self.aging;
         let mut old: Vec<Handle> = Vec::new();
@@ -155,10 +341,7 @@ impl Shard {
         }
         self.aging = walk;
         for h in old {
-            let header = item_at(&self.slab, h).header();
-            let clock = now.wrapping_sub(OLD_TICKS) & CLOCK_MAX;
-            // SAFETY: the table has just named this item; its header, with another clock.
-            unsafe { item::overwrite_header(&mut self.slab, h, Header { clock, ..header }) };
+            set_clock_of(&mut self.slab, h, now.wrapping_sub(OLD_TICKS) & CLOCK_MAX);
         }
     }
 }

@@ -8,7 +8,10 @@ use crate::types::hash::Hash;
 use crate::types::list::List;
 use crate::types::set::Set;
 use crate::types::zset::Zset;
-use crate::types::{Body, Container, Span, ViewLost};
+use crate::types::{Body, Container, Form, Span, ViewLost};
+
+/// A place in the table: a bucket's share.
+const PLACE_BYTES: u64 = 64_u64.div_ceil(12);
 
 macro_rules! of_types {
     ($($name:ident),*) => {
@@ -106,12 +109,21 @@ macro_rules! of_types {
             }
         }
 
+        /// Appends all elements of a packed container to `run`; their number.
+        pub fn unpack(kind: Type, packed: &[u8], run: &mut Vec<u8>) -> usize {
+            match kind {
+                Type::String => {}
+                $(Type::$name => <$name as Container>::unpack(packed, Span::default(), run),)*
+            }
+            crate::types::packed::count(packed)
+        }
+
         impl Db<'_> {
-            /// A view of the container at a key, which is there and no string.
-            pub(super) fn open_any_view(&mut self, key: Key<'_>, kind: Type) -> Option<AnyViewed> {
+            /// A view of the container of that type at a key, which was read before: it is not counted again. `None`: there is none.
+            pub fn open_any_view(&mut self, key: Key<'_>, kind: Type, span: Span) -> Option<AnyViewed> {
                 match kind {
                     Type::String => None,
-                    $(Type::$name => self.open_view(key, Span::default()).ok().flatten().map(AnyViewed::$name),)*
+                    $(Type::$name => self.open_view_again(key, span).ok().flatten().map(AnyViewed::$name),)*
                 }
             }
 
@@ -122,6 +134,22 @@ macro_rules! of_types {
                     $(Type::$name => <$name as Container>::unpack(packed, Span::default(), run),)*
                 }
                 crate::types::packed::count(packed)
+            }
+
+            /// All memory that a key takes, with its name, its value and its place in the table, in bytes: of each piece what the slab gives for it.
+            /// Constant time; no read, no use.
+            pub fn memory_bytes(&mut self, key: Key<'_>) -> Option<u64> {
+                let found = self.find(key)?;
+                let Shard { slab, containers, .. } = &*self.shard;
+                let item = item_at(slab, found.handle);
+                let container = match item.kind() {
+                    Type::String => 0,
+                    $(Type::$name => match look_at::<$name>(slab, containers, item).ok()?.form {
+                        Form::Packed(_) => 0,
+                        Form::Big(big) => big.bytes() + size_of::<$name>() as u64,
+                    })*
+                };
+                Some(item.held_bytes(slab) + container + PLACE_BYTES)
             }
 
             /// The name of the encoding that Redis would have given the container at a key. `None`: there is none.

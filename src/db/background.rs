@@ -88,6 +88,9 @@ impl Shard {
     /// When the next deadline may be due, in Unix milliseconds.
     #[must_use]
     pub fn next_due_ms(&self) -> Option<u64> {
+        if !self.active_expire {
+            return None;
+        }
         let due_ms = |d: &Database| {
             let fields = d.fields.as_ref().and_then(|fields| fields.next_due_ms());
             d.wheel.as_ref().and_then(|wheel| wheel.next_due_ms()).into_iter().chain(fields).min()
@@ -107,8 +110,10 @@ impl Shard {
         loop {
             let mut pending = false;
             for index in 0..self.databases_used {
-                pending |= self.expire_some(index, now_ms);
-                pending |= self.expire_fields(index, now_ms);
+                if self.active_expire {
+                    pending |= self.expire_some(index, now_ms);
+                    pending |= self.expire_fields(index, now_ms);
+                }
                 let Shard { slab, databases, containers, seed, .. } = &mut *self;
                 pending |= databases[index].table.maintain(slab, &ItemHash { seed: *seed }, 1);
                 let free = |slab: &mut Slab, h| free_item(slab, containers, h);
@@ -145,8 +150,9 @@ impl Shard {
         let Shard { slab, databases, containers, watches, listeners, stats, seed, .. } = &mut *self;
         let Database { table, wheel, expires, .. } = &mut databases[index];
         let Some(wheel) = wheel else { return false };
-        let (expired, seed) = (&mut stats.expired, *seed);
-        let mut due = Expirer { table, containers, watches, listeners, index, expires, expired, now_ms, seed };
+        let seed = *seed;
+        let losing = Losing { table, containers, watches, listeners, index, expires };
+        let mut due = Expirer { losing, expired: &mut stats.expired, now_ms, seed };
         let more = wheel.advance(slab, now_ms, EXPIRE_UNIT, &mut due);
         if !wheel.is_purging() && !wheel.is_stale(*expires) {
             return more;
@@ -177,6 +183,14 @@ impl Shard {
             self.drained_total += 1;
         }
         !self.detached.is_empty()
+    }
+
+    /// A round of the work that gives back the memory of what is deleted already. False: there is none.
+    pub(super) fn give_back_some(&mut self) -> bool {
+        let Shard { slab, containers, .. } = &mut *self;
+        let mut pending = containers.has_work() && containers.work(slab, CONTAINER_UNIT);
+        pending |= slab.drain_frees(FREE_UNIT);
+        pending | self.drain_some()
     }
 
     /// Under an open snapshot hardly anything can be moved: the same spans would be tried again and again.
@@ -231,16 +245,16 @@ impl Shard {
 
 /// An item with a deadline, as `armed_item` finds it.
 #[derive(Clone, Copy)]
-struct Armed {
-    handle: Handle,
-    slot: Slot,
-    hash: u64,
+pub(super) struct Armed {
+    pub handle: Handle,
+    pub slot: Slot,
+    pub hash: u64,
     expiry: Expiry,
 }
 
 /// The item of a prefix that carries a code. The table shows neighbours of other prefixes too, and whoever shares a deadline shares
 /// the code: to take one of those would leave it an entry by which the table does not find it, and the right one none.
-fn armed_item(table: &Table, slab: &Slab, seed: u64, hash32: u32, code: u16) -> Option<Armed> {
+pub(super) fn armed_item(table: &Table, slab: &Slab, seed: u64, hash32: u32, code: u16) -> Option<Armed> {
     let mut found = None;
     table.find_prefix(slab, hash32, |handle, slot| {
         let item = item_at(slab, handle);
@@ -261,15 +275,38 @@ fn set_armed(slab: &mut Slab, item: Armed, code: u16) {
     unsafe { item::overwrite_expiry(slab, item.handle, Expiry { armed: code, ..item.expiry }) }
 }
 
+/// What a database loses keys from without a command.
+pub(super) struct Losing<'a> {
+    pub table: &'a mut Table,
+    pub containers: &'a mut Containers,
+    pub watches: &'a mut Watches,
+    pub listeners: &'a mut Listeners,
+    /// The database.
+    pub index: usize,
+    pub expires: &'a mut u64,
+}
+
+impl Losing<'_> {
+    /// A key goes, and who wants to know is told why.
+    pub(super) fn lose(&mut self, slab: &mut Slab, event: Event, hash: u64, slot: Slot, handle: Handle) {
+        let item = item_at(slab, handle);
+        if !self.listeners.is_idle() {
+            let mut name = Vec::new();
+            item.append_key(slab, &mut name);
+            self.listeners.tell(self.index, event, hash, &name, 0);
+        }
+        *self.expires -= u64::from(item.has_expiry());
+        self.table.remove(slab, hash, slot);
+        part_with(self.table, slab, self.containers, hash, handle);
+        if !self.watches.is_empty() {
+            self.watches.touch(self.index, hash);
+        }
+    }
+}
+
 /// Looks at the items whose wheel entries fire.
 struct Expirer<'a> {
-    table: &'a mut Table,
-    containers: &'a mut Containers,
-    watches: &'a mut Watches,
-    listeners: &'a mut Listeners,
-    /// The database.
-    index: usize,
-    expires: &'a mut u64,
+    losing: Losing<'a>,
     expired: &'a mut u64,
     now_ms: u64,
     seed: u64,
@@ -278,30 +315,20 @@ struct Expirer<'a> {
 impl Due for Expirer<'_> {
     fn soon(&mut self, slab: &Slab, hashes: &[u32]) {
         for &hash32 in hashes {
-            self.table.prefetch(slab, u64::from(hash32) << 32);
+            self.losing.table.prefetch(slab, u64::from(hash32) << 32);
         }
         for &hash32 in hashes {
-            self.table.prefetch_entries(slab, u64::from(hash32) << 32);
+            self.losing.table.prefetch_entries(slab, u64::from(hash32) << 32);
         }
     }
 
     fn fire(&mut self, slab: &mut Slab, hash32: u32, code: u16, rearm: &mut Rearm<'_>) {
-        let Some(item) = armed_item(self.table, slab, self.seed, hash32, code) else { return };
+        let Some(item) = armed_item(self.losing.table, slab, self.seed, hash32, code) else { return };
         if item.expiry.deadline_ms > self.now_ms {
             let armed = rearm.at(slab, item.expiry.deadline_ms);
             return set_armed(slab, item, armed);
         }
-        if !self.listeners.is_idle() {
-            let mut name = Vec::new();
-            item_at(slab, item.handle).append_key(slab, &mut name);
-            self.listeners.tell(self.index, Event::Expired, item.hash, &name, 0);
-        }
-        self.table.remove(slab, item.hash, item.slot);
-        part_with(self.table, slab, self.containers, item.hash, item.handle);
-        *self.expires -= 1;
+        self.losing.lose(slab, Event::Expired, item.hash, item.slot, item.handle);
         *self.expired += 1;
-        if !self.watches.is_empty() {
-            self.watches.touch(self.index, item.hash);
-        }
     }
 }

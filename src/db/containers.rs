@@ -8,7 +8,7 @@
 //! ```
 //! A container is taken out of its slot while it is changed (`take`, `put_back`), so that its shard's slab can be borrowed beside it.
 
-use crate::types::{Container, Span};
+use crate::types::{Container, Form, Look, Span, ViewLost};
 use dolmen_slab::Slab;
 use std::any::Any;
 use std::collections::VecDeque;
@@ -21,11 +21,21 @@ trait AnyContainer: Any + Send {
     fn box_bytes(&self) -> usize;
     fn bytes(&self) -> u64;
     fn heap_bytes(&self) -> usize;
+    fn kept_bytes(&self) -> u64;
+    fn len(&self) -> usize;
+    fn is_timed(&self, slab: &Slab) -> bool;
     fn is_viewed(&self) -> bool;
     fn has_work(&self) -> bool;
     fn maintain(&mut self, slab: &mut Slab, budget: usize) -> bool;
     fn drain(&mut self, slab: &mut Slab, budget: usize) -> bool;
     fn open_any_view(&mut self, slab: &Slab) -> Box<dyn Any + Send>;
+    fn any_view_next(
+        &mut self,
+        slab: &Slab,
+        view: &mut (dyn Any + Send),
+        run: &mut Vec<u8>,
+        budget_bytes: usize,
+    ) -> Result<bool, ViewLost>;
     fn close_any_view(&mut self, view: Box<dyn Any + Send>);
 }
 
@@ -52,6 +62,15 @@ impl<B: Stored> AnyContainer for B {
     fn heap_bytes(&self) -> usize {
         Container::heap_bytes(self)
     }
+    fn kept_bytes(&self) -> u64 {
+        Container::kept_bytes(self)
+    }
+    fn len(&self) -> usize {
+        Container::len(self)
+    }
+    fn is_timed(&self, slab: &Slab) -> bool {
+        B::earliest_ms(Look { form: Form::Big(self), slab }) != u64::MAX
+    }
     fn is_viewed(&self) -> bool {
         Container::is_viewed(self)
     }
@@ -66,6 +85,16 @@ impl<B: Stored> AnyContainer for B {
     }
     fn open_any_view(&mut self, slab: &Slab) -> Box<dyn Any + Send> {
         Box::new(self.open_view(slab, Span::default()))
+    }
+    fn any_view_next(
+        &mut self,
+        slab: &Slab,
+        view: &mut (dyn Any + Send),
+        run: &mut Vec<u8>,
+        budget_bytes: usize,
+    ) -> Result<bool, ViewLost> {
+        let view = view.downcast_mut::<B::View>().expect("a view of this container");
+        self.view_next(slab, view, run, budget_bytes)
     }
     fn close_any_view(&mut self, view: Box<dyn Any + Send>) {
         self.close_view(*view.downcast::<B::View>().expect("a view of this container"));
@@ -104,7 +133,31 @@ enum Slot {
     Pin {
         of: ContainerId,
         view: Box<dyn Any + Send>,
+        /// Of the container as the view shows it.
+        size: Size,
     },
+}
+
+/// What is told of a container before its elements are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Size {
+    pub elements: usize,
+    /// Some of them have deadlines.
+    pub timed: bool,
+}
+
+/// A container that is shown in slices as it is now, or, if its number is that of a pin, as it was. To be ended.
+#[must_use]
+pub(super) struct Show {
+    source: Source,
+    pub(super) size: Size,
+}
+
+enum Source {
+    /// A view of its own.
+    Own(ContainerId, Box<dyn Any + Send>),
+    /// That of the pin, which nobody else reads.
+    Pin(ContainerId),
 }
 
 /// The containers of a shard.
@@ -117,6 +170,8 @@ pub struct Containers {
     doomed: VecDeque<Box<dyn AnyContainer>>,
     /// Of all of them, doomed ones included.
     heap_bytes: u64,
+    /// What only views of them keep.
+    kept_bytes: u64,
 }
 
 /// Elements that are freed at once with their container; more are freed in slices.
@@ -173,14 +228,15 @@ impl Containers {
         let Slot::Live { container, queued, .. } = std::mem::replace(self.slot(id), Slot::Out) else {
             unreachable!("a container that is not there")
         };
-        let heap_bytes = AnyContainer::heap_bytes(&*container);
-        (container.into_any().downcast().expect(TYPE_KNOWN), Taken { id, queued, heap_bytes })
+        let (heap_bytes, kept_bytes) = (AnyContainer::heap_bytes(&*container), AnyContainer::kept_bytes(&*container));
+        (container.into_any().downcast().expect(TYPE_KNOWN), Taken { id, queued, heap_bytes, kept_bytes })
     }
 
     /// Puts a container back where it was taken from.
     pub fn put_back<B: Stored>(&mut self, taken: Taken, container: Box<B>) {
         let heap_bytes = AnyContainer::heap_bytes(&*container);
         self.heap_bytes = (self.heap_bytes + heap_bytes as u64).saturating_sub(taken.heap_bytes as u64);
+        self.kept_bytes = (self.kept_bytes + AnyContainer::kept_bytes(&*container)).saturating_sub(taken.kept_bytes);
         let queued = taken.queued;
         *self.slot(taken.id) = Slot::Live { container, dead: false, queued };
         if !queued {
@@ -191,6 +247,7 @@ impl Containers {
     /// A container that was taken out has become a packed one, and is gone. Its number is given back by `release`, like any other.
     pub fn gone<B: Stored>(&mut self, taken: &Taken) {
         self.heap_bytes = self.heap_bytes.saturating_sub((taken.heap_bytes + size_of::<B>()) as u64);
+        self.kept_bytes = self.kept_bytes.saturating_sub(taken.kept_bytes);
     }
 
     /// Has the container's work done in the background, if it has some.
@@ -215,16 +272,20 @@ impl Containers {
                 self.bury(slab, id);
             }
             Slot::Pin { .. } => {
-                let Slot::Pin { of, view } = std::mem::replace(self.slot(id), Slot::Free) else { return };
+                let Slot::Pin { of, view, .. } = std::mem::replace(self.slot(id), Slot::Free) else { return };
                 self.free.push(id.0);
-                if let Slot::Live { container, .. } = self.slot(of) {
-                    container.close_any_view(view);
-                }
-                self.after_close(slab, of);
+                self.close_view_of(slab, of, view);
             }
             Slot::Out => self.free_slot(id),
             Slot::Free => unreachable!("a container that is not there"),
         }
+    }
+
+    fn close_view_of(&mut self, slab: &mut Slab, id: ContainerId, view: Box<dyn Any + Send>) {
+        if let Slot::Live { container, .. } = self.slot(id) {
+            container.close_any_view(view);
+        }
+        self.after_close(slab, id);
     }
 
     /// A view of the container was closed.
@@ -242,6 +303,8 @@ impl Containers {
     }
 
     fn doom(&mut self, slab: &mut Slab, mut container: Box<dyn AnyContainer>) {
+        // What is left of closed views goes with it.
+        self.kept_bytes = self.kept_bytes.saturating_sub(container.kept_bytes());
         let before = AnyContainer::heap_bytes(&*container) + container.box_bytes();
         if container.drain(slab, AT_ONCE) {
             let after = AnyContainer::heap_bytes(&*container) + container.box_bytes();
@@ -261,8 +324,78 @@ impl Containers {
     /// Another number for the container as it is now: a view of it, for an item that only snapshots see.
     pub fn pin(&mut self, slab: &Slab, id: ContainerId) -> ContainerId {
         let Slot::Live { container, .. } = self.slot(id) else { unreachable!("a key's container is live") };
+        let size = Size { elements: container.len(), timed: container.is_timed(slab) };
         let view = container.open_any_view(slab);
-        self.add_slot(Slot::Pin { of: id, view })
+        self.add_slot(Slot::Pin { of: id, view, size })
+    }
+
+    /// Begins to show a container. A pin must not be released before the end.
+    pub(super) fn show(&mut self, slab: &Slab, id: ContainerId) -> Show {
+        match self.slot(id) {
+            Slot::Live { container, .. } => {
+                let size = Size { elements: container.len(), timed: container.is_timed(slab) };
+                let view = container.open_any_view(slab);
+                Show { source: Source::Own(id, view), size }
+            }
+            Slot::Pin { size, .. } => Show { size: *size, source: Source::Pin(id) },
+            Slot::Free | Slot::Out => unreachable!("a container that is not there"),
+        }
+    }
+
+    /// Appends the next elements to `run`, as `Container::view_next` does.
+    ///
+    /// # Errors
+    /// [`ViewLost`]: there was no memory to keep the rest as it was.
+    pub(super) fn show_next(
+        &mut self,
+        slab: &Slab,
+        show: &mut Show,
+        run: &mut Vec<u8>,
+        budget_bytes: usize,
+    ) -> Result<bool, ViewLost> {
+        let (id, view) = match &mut show.source {
+            Source::Own(id, view) => (*id, &mut **view),
+            Source::Pin(pin) => {
+                // Out of its slot meanwhile, as it lies beside its container.
+                let pin = *pin;
+                let Slot::Pin { of, mut view, size } = std::mem::replace(self.slot(pin), Slot::Out) else {
+                    unreachable!("a pin stays while it is shown")
+                };
+                let more = self.view_next_of(slab, of, &mut *view, run, budget_bytes);
+                *self.slot(pin) = Slot::Pin { of, view, size };
+                return more;
+            }
+        };
+        self.view_next_of(slab, id, view, run, budget_bytes)
+    }
+
+    fn view_next_of(
+        &mut self,
+        slab: &Slab,
+        id: ContainerId,
+        view: &mut (dyn Any + Send),
+        run: &mut Vec<u8>,
+        budget_bytes: usize,
+    ) -> Result<bool, ViewLost> {
+        let Slot::Live { container, .. } = self.slot(id) else { unreachable!("a container lives while it is viewed") };
+        // Reading may give back what no other view needs.
+        let kept = container.kept_bytes();
+        let more = container.any_view_next(slab, view, run, budget_bytes);
+        let now = container.kept_bytes();
+        self.kept_bytes = (self.kept_bytes + now).saturating_sub(kept);
+        more
+    }
+
+    pub(super) fn end_show(&mut self, slab: &mut Slab, show: Show) {
+        if let Source::Own(id, view) = show.source {
+            self.close_view_of(slab, id, view);
+        }
+    }
+
+    /// Bytes that only views of containers keep, and what closed ones have left.
+    #[must_use]
+    pub fn kept_bytes(&self) -> u64 {
+        self.kept_bytes
     }
 
     /// Memory of a container in bytes. What a pin keeps counts to the container.
@@ -291,9 +424,10 @@ impl Containers {
             && let Slot::Live { container, queued, .. } = &mut self.slots[id.0 as usize]
             && *queued
         {
-            let before = AnyContainer::heap_bytes(&**container) as u64;
+            let (before, kept) = (AnyContainer::heap_bytes(&**container) as u64, container.kept_bytes());
             let more = container.maintain(slab, budget);
             self.heap_bytes = (self.heap_bytes + AnyContainer::heap_bytes(&**container) as u64).saturating_sub(before);
+            self.kept_bytes = (self.kept_bytes + container.kept_bytes()).saturating_sub(kept);
             *queued = more;
             if more {
                 self.busy.push_back(id);
@@ -318,4 +452,5 @@ pub struct Taken {
     id: ContainerId,
     queued: bool,
     heap_bytes: usize,
+    kept_bytes: u64,
 }

@@ -7,6 +7,7 @@
 //! name ([`Db::arm_fields`]). When entries have become many, those of hashes that are gone are swept out, in slices.
 
 use super::collections::{Missing, look_at};
+use super::event::Event;
 use super::item::{Key, Type};
 use super::view::{Db, Found};
 use super::{Database, Shard, item_at};
@@ -193,9 +194,10 @@ impl Db<'_> {
         self.item(found.handle).append_key(&self.shard.slab, &mut name);
         let key = Key { bytes: &name, hash, site: Site::NONE };
         self.set_untouching(true);
-        let mut expired = 0;
+        let (mut expired, mut emptied) = (0, false);
         let done = self.edit::<Hash, _>(key, Missing::Skip, |edit| {
             expired = edit.expire(now_ms, budget);
+            emptied = edit.look().is_empty();
             Ok(())
         });
         if done.is_err() {
@@ -205,6 +207,12 @@ impl Db<'_> {
         }
         self.shard.stats.expired_fields += expired as u64;
         self.mark_changed(index, hash);
+        if !self.shard.listeners.is_idle() {
+            self.tell(index, Event::HExpired, key, 0);
+            if emptied {
+                self.tell(index, Event::Del, key, 0);
+            }
+        }
         expired
     }
 }

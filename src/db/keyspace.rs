@@ -18,12 +18,14 @@
 use super::listeners::{Listeners, News};
 use super::tracking::Totals;
 use super::{Db, Key, Locator, Shard, locks::Locks};
+use crate::base::eviction::Settings;
 use crate::base::hash::hash_key;
 use crate::base::sync::lock::{Guarded, NoLock, ShardLock, SpinLock};
 use crate::table::{Mirror, Site, peek};
+use dolmen_policy::Model;
 use dolmen_slab::{BlobId, Peek};
-use std::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, OnceLock};
 
 /// Address space for the chunks, and for the blobs, of all shards together: an eighth each of what a process has on x86-64.
 const RESERVE_BYTES: usize = 16 << 40;
@@ -67,8 +69,21 @@ pub trait Access {
     /// Works on the shard of a hash.
     fn with_shard<T>(&mut self, hash: u64, work: impl FnOnce(&mut Shard) -> T) -> T;
 
+    /// How keys are chosen that go when memory is short.
+    fn set_eviction(&mut self, settings: Settings, limit_bytes: u64) {
+        let mut db = self.db(0, 0);
+        db.set_eviction(settings, limit_bytes);
+        db.unlock();
+    }
+
     /// Works on every shard, one after the other.
     fn each_shard(&mut self, work: impl FnMut(&mut Shard));
+
+    /// How many shards this worker looks after.
+    fn own_shards(&self) -> usize;
+
+    /// Works on one of those.
+    fn with_own_shard<T>(&mut self, index: usize, work: impl FnOnce(&mut Shard) -> T) -> T;
 
     /// Work of the shards between requests, in rounds of small units, until nothing is left to do now (false) or `time_left` says no (true:
     /// call again soon). `sweep` also looks for what nobody told of; some times a second is enough.
@@ -105,6 +120,12 @@ pub struct Keyspace<L> {
     pub(super) holder: AtomicU8,
     /// How many names it holds at most.
     pub(super) holder_names: AtomicUsize,
+    /// What access words say (`access::Uses`).
+    pub(super) uses: AtomicU8,
+    /// What all shards learn together of what items are worth (`smart`).
+    pub(super) model: Arc<Mutex<Model>>,
+    /// Bytes in use of all shards, as they have told (`Keyspace::tell`).
+    pub(super) data_bytes: AtomicU64,
     /// What is tracked of all shards.
     totals: Arc<Totals>,
     /// Called when names have become free.
@@ -165,6 +186,9 @@ impl<L: ShardLock> Keyspace<L> {
             databases,
             holder: AtomicU8::new(0),
             holder_names: AtomicUsize::new(0),
+            uses: AtomicU8::new(0),
+            model: Arc::new(Mutex::new(Model::new(u32::try_from(shards).unwrap_or(u32::MAX)))),
+            data_bytes: AtomicU64::new(0),
             totals,
             on_release: OnceLock::new(),
         })
@@ -179,6 +203,14 @@ impl<L: ShardLock> Keyspace<L> {
     #[must_use]
     pub fn databases(&self) -> usize {
         self.databases
+    }
+
+    /// Brings the account of all shards up to date with what one uses, whose lock the caller has.
+    pub(super) fn tell(&self, shard: &mut Shard) {
+        let used_bytes = shard.data_bytes();
+        // Modulo 2^64, so that what one has less is taken away.
+        self.data_bytes.fetch_add(used_bytes.wrapping_sub(shard.told_bytes), Ordering::Relaxed);
+        shard.told_bytes = used_bytes;
     }
 
     #[must_use]
@@ -266,6 +298,14 @@ impl Access for Alone {
         work(self.shard());
     }
 
+    fn own_shards(&self) -> usize {
+        1
+    }
+
+    fn with_own_shard<T>(&mut self, _index: usize, work: impl FnOnce(&mut Shard) -> T) -> T {
+        work(self.shard())
+    }
+
     #[inline]
     fn background(&mut self, now_ms: u64, sweep: bool, time_left: impl FnMut() -> bool) -> bool {
         self.shard().background(now_ms, sweep, time_left)
@@ -331,6 +371,7 @@ impl Shared {
         let Some(mut shard) = self.keyspace().shards[index].try_lock() else { return true };
         let pending = shard.background(now_ms, sweep, || false);
         let due = shard.next_due_ms();
+        self.keyspace().tell(&mut shard);
         let mut news = std::mem::take(shard.listeners.news());
         drop(shard);
         self.locks.news.append(&mut news);
@@ -368,13 +409,32 @@ impl Access for Shared {
 
     fn with_shard<T>(&mut self, hash: u64, work: impl FnOnce(&mut Shard) -> T) -> T {
         let keyspace = self.keyspace();
-        work(&mut keyspace.shards[keyspace.index(hash)].lock())
+        let mut shard = keyspace.shards[keyspace.index(hash)].lock();
+        let result = work(&mut shard);
+        keyspace.tell(&mut shard);
+        result
     }
 
     fn each_shard(&mut self, mut work: impl FnMut(&mut Shard)) {
         for shard in &self.keyspace().shards {
             work(&mut shard.lock());
         }
+    }
+
+    fn own_shards(&self) -> usize {
+        (self.keyspace().shards.len() - self.me).div_ceil(self.workers)
+    }
+
+    fn with_own_shard<T>(&mut self, index: usize, work: impl FnOnce(&mut Shard) -> T) -> T {
+        let index = self.me + index * self.workers;
+        let mut shard = self.keyspace().shards[index].lock();
+        let done = work(&mut shard);
+        let has_work = shard.has_work();
+        drop(shard);
+        if has_work {
+            self.locks.pending.insert(index);
+        }
+        done
     }
 
     fn background(&mut self, now_ms: u64, sweep: bool, mut time_left: impl FnMut() -> bool) -> bool {

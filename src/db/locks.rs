@@ -12,19 +12,27 @@
 //! - L3. Who makes a `Db` has it give all of them back (`unlock`) before the next one is made; for commands `Ctx` does so when it is dropped.
 #![allow(unsafe_code)]
 
+use super::access::Uses;
+use super::evict::Step;
 use super::keyspace::{Fetch, Keyspace, Locate, PeekLocator, SHARDS_MAX};
 use super::listeners::News;
 use super::{Db, Shard};
+use crate::base::cpu;
+use crate::base::eviction::Settings;
 use crate::base::sync::lock::SpinLock;
 use crate::db::hold::Mode;
 use crate::table::Site;
-use std::sync::Arc;
+use dolmen_policy::Model;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex};
 
 const NONE: usize = usize::MAX;
 
 /// Keys of one command that are fetched before their shards are locked.
 const FETCHED_MAX: usize = 64;
+
+/// A shard's account is brought up to date when it is off by so much.
+const TELL_BYTES: u64 = 2 * 1024;
 
 /// A set of shards.
 #[derive(Clone, Copy, Default)]
@@ -115,9 +123,12 @@ impl Locks {
     fn release(&mut self, index: usize) {
         let cell = &self.keyspace.shards[index];
         // SAFETY: locked by this worker; `Db::shard` is not used again before it is set anew.
-        let shard = unsafe { &*cell.data_ptr() };
+        let shard = unsafe { &mut *cell.data_ptr() };
         if shard.has_work() {
             self.pending.insert(index);
+        }
+        if shard.data_bytes().abs_diff(shard.told_bytes) >= TELL_BYTES {
+            self.keyspace.tell(shard);
         }
         // SAFETY: as above.
         unsafe { cell.unlock_raw() };
@@ -143,8 +154,9 @@ impl<'a> Db<'a> {
         locks.on_demand = true;
         // SAFETY: `nowhere` lives as long as the locks, which are borrowed for `'a`; nobody else looks at it.
         let shard = unsafe { &mut *std::ptr::from_mut(&mut *locks.nowhere) };
-        let tick = super::access::tick(now_ms);
-        Db { shard, locks: Some(locks), index, now_ms, tick, epoch: Db::NOT_LOCATED, untouching: false, whole: false }
+        let stamps = Uses::of(locks.keyspace.uses.load(Ordering::Relaxed)).stamps(now_ms);
+        let epoch = Db::NOT_LOCATED;
+        Db { shard, locks: Some(locks), index, now_ms, stamps, epoch, untouching: false, whole: false }
     }
 
     /// Are there other workers?
@@ -334,6 +346,48 @@ impl<'a> Db<'a> {
             self.enter_shard(index);
             work(self.shard);
         }
+    }
+
+    /// Bytes of all data, tables and wheels: exact with one worker, else off by less than [`TELL_BYTES`] a shard.
+    #[inline(always)]
+    #[must_use]
+    pub fn data_bytes(&self) -> u64 {
+        match &self.locks {
+            None => self.shard.data_bytes(),
+            Some(locks) => locks.keyspace.data_bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    /// A small step to have less memory in use, in the shard behind `hand`, which goes on by one. Nothing may be locked. It may take a step of
+    /// each of them before one has something to give.
+    pub fn make_room(&mut self, hand: &mut usize) -> Step {
+        let now_ms = self.now_ms;
+        let count = self.shard_count();
+        *hand = if *hand + 1 < count { *hand + 1 } else { 0 };
+        self.enter_shard(*hand);
+        let step = self.shard.make_room(now_ms);
+        if let Some(locks) = &self.locks {
+            locks.keyspace.tell(self.shard);
+        }
+        self.gather_news();
+        step
+    }
+
+    /// How keys are chosen that go when memory is short.
+    pub fn set_eviction(&mut self, settings: Settings, limit_bytes: u64) {
+        // Without a limit as if it were all that there is: nothing goes, but there is a pace to learn by.
+        let limit_bytes = if limit_bytes == 0 { cpu::usable_bytes() } else { limit_bytes };
+        let share_bytes = limit_bytes / self.shard_count() as u64;
+        let model = match &self.locks {
+            Some(locks) => Arc::clone(&locks.keyspace.model),
+            None => Arc::new(Mutex::new(Model::new(1))),
+        };
+        self.each_shard(|shard| shard.set_eviction(settings, share_bytes, &model));
+        let uses = Uses::under(settings.policy);
+        if let Some(locks) = &self.locks {
+            locks.keyspace.uses.store(uses as u8, Ordering::Relaxed);
+        }
+        self.stamps = if self.locks.is_some() { uses.stamps(self.now_ms) } else { self.shard.stamps(self.now_ms) };
     }
 
     /// Number of databases.

@@ -100,7 +100,7 @@ impl Db<'_> {
     pub fn fetch_as<const USES: bool>(&mut self, key: Key<'_>) -> Option<Seen<'_>> {
         let found = self.find_read(key).filter(|found| self.item(found.handle).is_string())?;
         let before = self.item(found.handle).header();
-        if USES && (before.flags & item::flag::HIT == 0 || before.clock != self.tick) {
+        if USES && (before.flags & item::flag::HIT == 0 || (before.clock ^ self.stamps.tick) & self.stamps.mask != 0) {
             self.hit(found, before);
         }
         Some(Seen { item: item_at(&self.shard.slab, found.handle), before })
@@ -108,7 +108,7 @@ impl Db<'_> {
 
     #[inline(never)]
     fn hit(&mut self, found: Found, before: Header) {
-        let header = Header { flags: before.flags | item::flag::HIT, clock: self.tick, ..before };
+        let header = Header { flags: before.flags | item::flag::HIT, clock: self.used_word(found.handle), ..before };
         // Also if a snapshot sees the item: this is none of what it shows.
         // SAFETY: the header of this live item, with that flag and another clock.
         unsafe { item::overwrite_header(&mut self.shard.slab, found.handle, header) };

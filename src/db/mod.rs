@@ -13,6 +13,7 @@ pub mod bits;
 pub mod collections;
 pub mod containers;
 pub mod event;
+pub mod evict;
 mod fields;
 pub mod hold;
 pub mod item;
@@ -20,6 +21,8 @@ pub mod keyspace;
 pub mod listeners;
 mod locks;
 pub mod marks;
+pub mod saving;
+mod smart;
 mod snapshot;
 mod strings;
 #[cfg(test)]
@@ -70,6 +73,8 @@ pub struct ShardStats {
     pub expired: u64,
     /// Fields of hashes removed because their deadlines had passed.
     pub expired_fields: u64,
+    /// Keys deleted to make room.
+    pub evicted: u64,
     /// Items moved to give memory back.
     pub relocated: u64,
 }
@@ -195,6 +200,8 @@ pub struct Shard {
     /// Snapshots ever opened, and those that are open.
     snapshots: u64,
     snapshots_open: u32,
+    /// All databases as they were at one instant, on their way out.
+    saving: Option<Box<saving::Saving>>,
     /// Keys in `detached` that were not freed yet.
     lazy_pending: usize,
     /// Databases ever put into `detached`, and drained; a FLUSHALL SYNC waits until they meet.
@@ -203,6 +210,9 @@ pub struct Shard {
     evacuation: Option<dolmen_slab::Victim>,
     /// Where the look for items that were not used for long goes on.
     aging: access::Walk,
+    eviction: evict::Eviction,
+    /// What of `data_bytes` the account of all shards has been told of (`Keyspace::data_bytes`).
+    told_bytes: u64,
     containers: containers::Containers,
     /// The last number given to a value for memcached (`marks`), 0: none yet.
     last_cas: u64,
@@ -213,6 +223,8 @@ pub struct Shard {
     /// Of the encodings that containers tell.
     pub limits: crate::types::Limits,
     pub stats: ShardStats,
+    /// Expired keys go that nobody asks for (DEBUG SET-ACTIVE-EXPIRE).
+    pub active_expire: bool,
     pub holds: hold::Holds,
     pub waiters: waiters::Waiters,
     watches: watch::Watches,
@@ -238,17 +250,21 @@ impl Shard {
             viewed: Vec::new(),
             snapshots: 0,
             snapshots_open: 0,
+            saving: None,
             lazy_pending: 0,
             detached_total: 0,
             drained_total: 0,
             evacuation: None,
             aging: access::Walk::default(),
+            eviction: evict::Eviction::new(seed),
+            told_bytes: 0,
             containers: containers::Containers::default(),
             last_cas: 0,
             number: 0,
             scratch: Vec::new(),
             limits: crate::types::Limits::default(),
             stats: ShardStats::default(),
+            active_expire: true,
             holds: hold::Holds::default(),
             waiters: waiters::Waiters::default(),
             watches: watch::Watches::default(),
@@ -312,6 +328,14 @@ impl Shard {
         self.slab.used_bytes()
     }
 
+    /// What of `used_bytes` data takes that keys can give up: without what only views and readers keep, or waits to be freed.
+    #[inline(always)]
+    #[must_use]
+    pub fn data_bytes(&self) -> u64 {
+        let kept_bytes = if self.snapshots_open == 0 { self.slab.blob_stats().kept_bytes } else { self.kept_bytes() };
+        self.used_bytes().saturating_sub(kept_bytes)
+    }
+
     /// Bytes of the data's structure rather than the data: tables and wheels.
     #[must_use]
     pub fn overhead_bytes(&self) -> u64 {
@@ -327,7 +351,8 @@ impl Shard {
         let of =
             |d: &Database| d.table.heap_bytes() as u64 + d.wheel.as_ref().map_or(0, |w| w.heap_bytes()) + fields(d);
         let tables: u64 = self.databases.iter().chain(&self.detached).chain(&self.viewed).map(of).sum();
-        tables + self.containers.heap_bytes() + self.scratch.capacity() as u64
+        let smart = self.eviction.smart.as_ref().map_or(0, |smart| smart.heap_bytes());
+        smart + tables + self.containers.heap_bytes() + self.scratch.capacity() as u64
     }
 
     /// Is there work for `background` that should not wait for the next sweep?

@@ -20,6 +20,12 @@ use dolmen_slab::{Handle, Kind, Slab};
 #[derive(Debug)]
 pub struct Snapshot(View);
 
+impl Snapshot {
+    pub(super) fn view(&self) -> &View {
+        &self.0
+    }
+}
+
 impl Shard {
     /// A snapshot of database `index` as it is now.
     pub fn open_snapshot(&mut self, index: usize) -> Snapshot {
@@ -74,7 +80,11 @@ impl Shard {
 }
 
 /// The database that a snapshot was opened on, wherever it is by now.
-fn of<'a>(databases: &'a mut [Database], viewed: &'a mut [Database], snapshot: &Snapshot) -> &'a mut Database {
+pub(super) fn of<'a>(
+    databases: &'a mut [Database],
+    viewed: &'a mut [Database],
+    snapshot: &Snapshot,
+) -> &'a mut Database {
     let found = databases.iter_mut().chain(viewed).find(|database| database.table.has_view(&snapshot.0));
     found.expect("a snapshot of this shard")
 }

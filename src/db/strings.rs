@@ -92,7 +92,7 @@ impl Db<'_> {
             return false;
         }
         // SAFETY: a live item; no view is open; `bytes` came from outside of the slab.
-        unsafe { item::overwrite_alike(&mut self.shard.slab, found.handle, self.tick, bytes) }
+        unsafe { item::overwrite_alike(&mut self.shard.slab, found.handle, self.stamps.tick, bytes) }
     }
 
     /// Writes a string, whatever was there before.
@@ -204,7 +204,7 @@ impl Db<'_> {
             new_header.flags = header.flags & !(item::flag::EXPIRY | item::flag::MARKS) | words.flags();
             let to = slab.alloc(item::bytes_with_value(new_header, &value), Kind::Item)?;
             // SAFETY: `to` is new and long enough; the key is read from the old item, which is another chunk.
-            unsafe { item::copy_key_with_value(slab, found.handle, to, self.tick, value, words) };
+            unsafe { item::copy_key_with_value(slab, found.handle, to, header.clock, value, words) };
             self.move_found(found, to);
             let expires = &mut self.shard.databases[self.index].expires;
             *expires = *expires + u64::from(expiry.is_some()) - u64::from(old_expiry.is_some());
@@ -301,10 +301,11 @@ impl Db<'_> {
 
     /// The header that an item has when its value is written anew.
     #[inline(always)]
-    pub(super) fn rewritten(&self, found: Found) -> Header {
+    pub(super) fn rewritten(&mut self, found: Found) -> Header {
         let mut header = self.item(found.handle).header();
         header.flags &= !(item::flag::MODIFIED | item::flag::HIT);
-        header.clock = self.tick;
+        header.clock = self.used_word(found.handle);
+        self.note_rewrite(found.handle);
         header
     }
 

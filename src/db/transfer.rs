@@ -11,6 +11,7 @@ use super::marks::Marking;
 use super::view::{Db, Deadline, Found, part_with};
 use super::{DbError, ItemHash, Shard, item_at};
 use crate::table::Site;
+use crate::types::Span;
 use dolmen_slab::{BlobId, BlobRef, Kind};
 
 /// A value taken along to another key.
@@ -161,14 +162,14 @@ impl Db<'_> {
             Some(at) => Some(self.arm(to.hash, at, armed)?),
             None => None,
         };
-        let tick = self.tick;
+        let used = self.used_word(source.handle);
         let Shard { slab, databases, containers, seed, .. } = &mut *self.shard;
         let database = &mut databases[self.index];
         let words = item::Words { expiry, marks: item_at(slab, source.handle).marks() };
         let bytes = item::bytes_with_key(header, &new_key, &words);
         let h = slab.alloc(bytes, Kind::Item)?;
         // SAFETY: the source is live, the chunk was allocated for the copy, and the key comes from outside of both.
-        unsafe { item::copy_value_with_key(slab, source.handle, h, tick, new_key, words) };
+        unsafe { item::copy_value_with_key(slab, source.handle, h, used, new_key, words) };
         match target {
             Some(target) => {
                 database.table.replace_seen(slab, to.hash, target.slot, h);
@@ -243,7 +244,7 @@ impl Db<'_> {
                 item::Content::Packed(packed) => Content::Packed(item.kind(), packed.to_vec()),
                 item::Content::Big(_) => {
                     let kind = item.kind();
-                    Content::Container(self.open_any_view(key, kind)?)
+                    Content::Container(self.open_any_view(key, kind, Span::default())?)
                 }
             }
         };

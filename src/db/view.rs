@@ -1,11 +1,12 @@
 //! The view of one database at one instant: lookup with lazy expiry, removal, deadlines, walking.
 #![allow(unsafe_code)]
 
+use super::access::Stamps;
 use super::containers::Containers;
 use super::event::Event;
 use super::item::{self, Expiry, Item, Key, Marks, NewKey, NewValue, Type, Words};
 use super::locks::Locks;
-use super::{DbError, ItemHash, Shard, access, item_at};
+use super::{DbError, ItemHash, Shard, item_at};
 use crate::base::notify::class;
 use crate::table::{Home, Slot, Table};
 use dolmen_slab::{Handle, Kind, Slab};
@@ -16,8 +17,8 @@ pub struct Db<'a> {
     pub(super) index: usize,
     /// Unix time of the command.
     pub(super) now_ms: u64,
-    /// The same on the access clock.
-    pub(super) tick: u32,
+    /// How access words are written.
+    pub(super) stamps: Stamps,
     /// The table's when the sites of its keys were made: they are good while it stays so.
     pub(super) epoch: u64,
     /// What is done is no use of keys: their access clocks stay.
@@ -52,7 +53,8 @@ impl<'a> Db<'a> {
         assert!(index < shard.databases.len(), "SELECT checks the index");
         shard.databases_used = shard.databases_used.max(index + 1);
         let epoch = shard.databases[index].table.epoch();
-        Db { shard, index, now_ms, tick: access::tick(now_ms), epoch, untouching: false, whole: false, locks: None }
+        let stamps = shard.stamps(now_ms);
+        Db { shard, index, now_ms, stamps, epoch, untouching: false, whole: false, locks: None }
     }
 
     /// An epoch that no table has.
@@ -267,7 +269,8 @@ impl<'a> Db<'a> {
         Ok(id)
     }
 
-    #[inline]
+    // One caller, and many parameters.
+    #[inline(always)]
     fn insert_item(
         &mut self,
         hash: u64,
@@ -288,7 +291,7 @@ impl<'a> Db<'a> {
         placed
     }
 
-    #[inline]
+    #[inline(always)]
     fn place_item(
         &mut self,
         hash: u64,
@@ -300,9 +303,10 @@ impl<'a> Db<'a> {
         if let Some(expiry) = &mut words.expiry {
             *expiry = self.arm(hash, expiry.deadline_ms, 0)?;
         }
+        let clock = self.fresh_word(hash, &key, &value, &words);
         let Shard { slab, databases, seed, .. } = &mut *self.shard;
         // SAFETY: the chunk was allocated for exactly these parts and nobody reads it yet; key and value come from outside of it.
-        unsafe { item::write(slab, h, self.tick, key, value, words) };
+        unsafe { item::write(slab, h, clock, key, value, words) };
         let database = &mut databases[self.index];
         database.table.insert(slab, &ItemHash { seed: *seed }, hash, h)?;
         database.expires += u64::from(words.expiry.is_some());

@@ -40,6 +40,8 @@ pub enum Served {
     Failed(DbError),
     /// CLIENT UNBLOCK with ERROR.
     Unblocked,
+    /// So much that it takes it itself, in slices; until then the name of the key is held for it.
+    Reserved { key: Box<[u8]> },
 }
 
 /// A client that waits.
@@ -55,6 +57,8 @@ pub struct Waiting {
     pub take: Take,
     /// It shall look for itself: who came by could not serve it, as the destination's name was held.
     pub retry: AtomicBool,
+    /// It may be served with so much that it takes it itself; set before it is claimed for that.
+    pub reserves: AtomicBool,
     /// Written by who has claimed it, before it is woken.
     served: Mutex<Option<Served>>,
 }
@@ -62,8 +66,8 @@ pub struct Waiting {
 impl Waiting {
     #[must_use]
     pub fn new(client: u64, home: usize, database: usize, kind: Type, take: Take) -> Waiting {
-        let (claim, retry, served) = (Claim::new(()), AtomicBool::new(false), Mutex::new(None));
-        Waiting { claim, client, home, database, kind, take, retry, served }
+        let (claim, retry, reserves) = (Claim::new(()), AtomicBool::new(false), AtomicBool::new(false));
+        Waiting { claim, client, home, database, kind, take, retry, reserves, served: Mutex::new(None) }
     }
 
     /// What it got, if it did.

@@ -388,6 +388,27 @@ impl Wheel {
         }
     }
 
+    /// Fires the entry that would be fired next, or one of those about as early, though its time has not come; who looks at it must delete its item,
+    /// for nothing fires for it any more. False: there is none.
+    pub fn fire_next(&mut self, slab: &mut Slab, due: &mut impl Due) -> bool {
+        for level in 0..LEVELS {
+            let Some(l) = &self.levels[level] else { continue };
+            let now = self.tick >> shift_of(level);
+            if let Some(distance) = l.occupied.distance(slot_of(now)) {
+                let mut one = 1;
+                self.fire_slot(slab, level, slot_of(now + distance), &mut one, due);
+                return true;
+            }
+        }
+        let Some(hash32) = self.parked.pop_front() else { return false };
+        // What waits for this round has the code of the round before.
+        let code = if self.parked_due > 0 { self.parked_code ^ GENERATION } else { self.parked_code };
+        self.parked_due = self.parked_due.saturating_sub(1);
+        self.entries -= 1;
+        due.fire(slab, hash32, code, &mut Rearm { wheel: self, hash32 });
+        true
+    }
+
     fn slot_len(&self, level: usize, slot: usize) -> u32 {
         let Some(l) = &self.levels[level] else { return 0 };
         let aside = self.purge.as_ref().filter(|p| p.level == level && p.slot == slot).map_or(0, |p| p.old.len());

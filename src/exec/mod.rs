@@ -1,11 +1,16 @@
 //! Runs requests: batches with their memory fetched ahead, the checks before a command, the effects after it, suspended commands.
 //! Reads of a command only its row. Knows nothing of bytes on the wire or of sockets.
+mod batch;
 mod pipeline;
 mod received;
+mod silent;
+mod timed;
 mod transaction;
 
-pub use pipeline::{Batch, End, Request, Share, Waits, apply_effects};
+pub use batch::{Batch, Request, Share};
+pub use pipeline::{End, Waits, apply_effects};
 
+use crate::acl::Acl;
 use crate::base::clock::Clock;
 use crate::base::out::Out;
 use crate::base::rng::Rng;
@@ -14,14 +19,19 @@ use crate::cmd::client::{Clients, gate};
 use crate::cmd::control::Pause;
 use crate::cmd::ctx::{Asks, Budget, Ctx, Exec, Facts, NOBODY, Stats, Task};
 use crate::cmd::fleet::{Fleet, Local};
+use crate::cmd::persistence::{self, NotBegun};
+use crate::cmd::profile::Profile;
+use crate::cmd::room::{Made, Room};
 use crate::cmd::spec::Commands;
 use crate::config::Config;
 use crate::db::{Access, Alone};
 use crate::proto::reply::Reply;
 use crate::pubsub::Exchange;
+use crate::store::{Job, Refused, Store, load, save};
 use crate::table::Site;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Everything that commands work on.
 pub struct Engine<A = Alone> {
@@ -36,8 +46,19 @@ pub struct Engine<A = Alone> {
     pub blocking: Blocking,
     pub pubsub: Exchange,
     pub pause: Pause,
+    pub room: Room,
+    /// Memory of the data's structure that lies outside of the slabs, as last looked at.
+    heap_bytes: u64,
+    pub acl: Acl,
+    pub profile: Profile,
     pub facts: Facts,
     pub fleet: Fleet,
+    pub store: Arc<Store>,
+    /// It saves by itself, as its settings say: at the save points, and at the end.
+    pub saves_by_itself: bool,
+    /// This worker's part of a save, and of a load.
+    pub pass: save::Pass,
+    pub intake: load::Intake,
 }
 
 impl Engine<Alone> {
@@ -60,22 +81,34 @@ impl<A: Access> Engine<A> {
             shard.limits = config.limits;
             shard.listeners.publish_first(config.notify.told());
         });
+        keyspace.set_eviction(config.eviction, config.maxmemory_bytes);
         // Workers that have started before may have been told otherwise.
         let (keys_max, order) = (config.tracking_table_keys_max, Ordering::Relaxed);
         let _ = keyspace.totals().keys_max.compare_exchange(0, keys_max, order, order);
+        let commands = Commands::new(&crate::cmd::table::COMMANDS);
+        let mut profile = Profile::new(&clock, commands.len_all());
+        profile.follow(&config);
         Engine {
+            profile,
             keyspace,
-            config,
             stats: Stats::default(),
             clients: Clients::default(),
-            commands: Commands::new(crate::cmd::table::COMMANDS),
+            commands,
             rng,
             asks: Asks::default(),
             blocking: Blocking::default(),
             pubsub: Exchange::new(Arc::default(), Arc::default(), 0, 1),
             pause: Pause::default(),
+            room: Room::default(),
+            heap_bytes: 0,
+            acl: crate::cmd::acl::with_password(&config.requirepass),
             facts: Facts { start_unix_ms: clock.unix_ms(), ..Facts::default() },
             fleet: Fleet::alone(),
+            config,
+            store: Arc::new(Store::new(1, clock.unix_ms() / 1000)),
+            saves_by_itself: false,
+            pass: save::Pass::default(),
+            intake: load::Intake::default(),
             clock,
         }
     }
@@ -85,6 +118,61 @@ impl<A: Access> Engine<A> {
         let mut data_bytes = 0;
         self.keyspace.each_shard(|shard| data_bytes += shard.used_bytes());
         data_bytes + self.fleet.sum(&self.stats, Stats::held_bytes)
+    }
+
+    /// Once a turn: how much of `maxmemory` is left to data. `looks`: what changes slowly is looked at, too.
+    pub fn reckon_room(&mut self, looks: bool) {
+        let limit_bytes = self.config.maxmemory_bytes;
+        if limit_bytes == 0 && !self.room.is_limited() {
+            return;
+        }
+        if looks {
+            let mut heap_bytes = 0;
+            self.keyspace.each_shard(|shard| heap_bytes += shard.heap_bytes());
+            self.heap_bytes = heap_bytes;
+        }
+        let held_bytes = self.fleet.sum(&self.stats, Stats::held_bytes);
+        self.room.reckon(limit_bytes, held_bytes + self.heap_bytes);
+    }
+
+    /// Between requests: has keys go while data is over the limit. True: it still is, and something may go.
+    pub fn make_room(&mut self, time: Duration) -> bool {
+        if !self.room.is_limited() {
+            return false;
+        }
+        let mut budget = Budget::new(&self.clock, time);
+        let mut db = self.keyspace.db(0, self.clock.unix_ms());
+        let made = self.room.make_within(&mut db, &mut budget);
+        db.unlock();
+        made == Made::Working
+    }
+
+    /// Begins a save if one is due.
+    pub fn save_if_due(&mut self) {
+        let dirty = self.fleet.sum(&self.stats, |stats| stats.dirty);
+        if !persistence::is_due(&self.store, &self.config, dirty, self.clock.unix_ms() / 1000) {
+            return;
+        }
+        let counted = (dirty, self.fleet.sum(&self.stats, Stats::held_bytes));
+        let mut db = self.keyspace.db(0, self.clock.unix_ms());
+        let begun = persistence::begin(&mut db, &self.store, &self.config, Job::Background, counted);
+        db.unlock();
+        match begun {
+            Ok(_) => log::info!("Background saving started"),
+            Err(NotBegun::Refused(Refused::NoThread(error))) => log::warn!("Can't save in background: {error}"),
+            // The next look will do.
+            Err(NotBegun::Refused(_) | NotBegun::Held) => {}
+        }
+    }
+
+    /// Works on a save for some time.
+    pub fn save_some(&mut self, time_left: impl FnMut() -> bool) -> save::Progress {
+        self.pass.work(&mut self.keyspace, &self.store, self.fleet.me(), time_left)
+    }
+
+    /// Works on a load for some time.
+    pub fn load_some(&mut self, time_left: impl FnMut() -> bool) -> load::Progress {
+        self.intake.work(&mut self.keyspace, &self.store, self.clock.unix_ms(), time_left)
     }
 
     /// Publishes what has happened to keys.
@@ -103,6 +191,8 @@ impl<A: Access> Engine<A> {
             blocking: &mut self.blocking,
             pubsub: &mut self.pubsub,
             pause: &mut self.pause,
+            acl: &mut self.acl,
+            profile: &mut self.profile,
             clock: &self.clock,
             fleet: &self.fleet,
         }
@@ -184,8 +274,12 @@ impl<A: Access> Engine<A> {
             blocking: &mut self.blocking,
             pubsub: &mut self.pubsub,
             pause: &mut self.pause,
+            room: &mut self.room,
+            acl: &mut self.acl,
+            profile: &mut self.profile,
             facts: &self.facts,
             fleet: &self.fleet,
+            store: &self.store,
             commands: &self.commands,
             clock: &self.clock,
             rng: &mut self.rng,

@@ -10,97 +10,29 @@
 //! requests were parsed (`Table::epoch`), and anew otherwise.
 
 use super::Engine;
+use super::batch::{Batch, Request, Share, narrow};
+use super::timed::Timed;
 use super::transaction::{Executed, execute};
 use crate::base::out::Out;
+use crate::cmd::acl::allow;
 use crate::cmd::blocking::serve_ready;
-use crate::cmd::client::{Replies, gate};
-use crate::cmd::ctx::{Args, Ctx, Exec, Failure, Outcome, Task};
+use crate::cmd::client::gate;
+use crate::cmd::control::reason;
+use crate::cmd::ctx::{Args, Ctx, Exec, FAILED, Failure, Outcome, Task};
 use crate::cmd::many::{OUT_HIGH_BYTES, SLICED_MIN_ARGS};
-use crate::cmd::spec::{Command, Flags, KeyFlags, Located, Locking};
+use crate::cmd::monitor::show;
+use crate::cmd::profile::Stretch;
+use crate::cmd::room::Made;
+use crate::cmd::slowlog;
+use crate::cmd::spec::{Command, Flags, KeyFlags, Located, Locking, SHORT};
 use crate::cmd::transactions::Value;
-use crate::db::{Access, Fetch, Key, Locate};
+use crate::db::{Access, Locate};
 use crate::proto::carry::Carry;
 use crate::proto::errors;
 use crate::table::Site;
-use std::ops::Range;
 
 /// Requests whose items are fetched together.
 const AHEAD: usize = 12;
-
-/// A parsed request.
-#[derive(Clone, Copy)]
-pub struct Request {
-    /// `None`: there is no such command.
-    pub row: Option<&'static Command<Exec>>,
-    /// Hash of the first key; 0 without keys.
-    pub hash: u64,
-    /// Where the search for it begins.
-    pub site: Site,
-    /// Where its arguments begin in the batch's, and how many they are.
-    pub args: u32,
-    pub argc: u32,
-    /// The byte of the window behind it.
-    pub end: u32,
-}
-
-impl Request {
-    /// A request whose command has a key, which was located.
-    #[inline(always)]
-    #[must_use]
-    pub fn of_key(row: &'static Command<Exec>, key: Key<'_>, args: usize, argc: usize, end: usize) -> Request {
-        Request {
-            row: Some(row),
-            hash: key.hash,
-            site: key.site,
-            args: narrow(args),
-            argc: narrow(argc),
-            end: narrow(end),
-        }
-    }
-}
-
-/// Parsed requests in the order in which they run. Those of one client stand together.
-pub struct Batch<'b> {
-    requests: &'b [Request],
-    pub(super) args: &'b [&'b [u8]],
-    /// The items of so many requests were fetched.
-    fetched: usize,
-}
-
-/// The requests of one client in a batch.
-pub struct Share {
-    pub requests: Range<usize>,
-    /// The epoch of the client's table when the requests were parsed ([`Locator::epoch`]).
-    pub epoch: u64,
-}
-
-impl<'b> Batch<'b> {
-    #[inline]
-    #[must_use]
-    pub fn new(requests: &'b [Request], args: &'b [&'b [u8]]) -> Batch<'b> {
-        // A request by itself has nothing to do meanwhile.
-        Batch { requests, args, fetched: usize::from(requests.len() == 1) }
-    }
-
-    /// The requests of a share.
-    #[inline]
-    #[must_use]
-    pub fn share(&self, share: &Share) -> &'b [Request] {
-        &self.requests[share.requests.clone()]
-    }
-
-    /// Has the items of all requests before `until` fetched.
-    #[inline(always)]
-    fn fetch(&mut self, until: usize, memory: impl Fetch) {
-        let until = until.min(self.requests.len());
-        if self.fetched < until {
-            for request in &self.requests[self.fetched..until] {
-                memory.prefetch_items_at(request.site, request.hash);
-            }
-            self.fetched = until;
-        }
-    }
-}
 
 /// What a request waits for that was not begun.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -109,6 +41,8 @@ pub enum Waits {
     Name,
     /// The end of CLIENT PAUSE.
     Pause,
+    /// Room: memory is over its limit, and keys are going.
+    Memory,
 }
 
 /// How far a client's share of a batch came.
@@ -127,7 +61,7 @@ pub enum End {
 
 /// Reasons to look twice, beside those of `client::gate`.
 const HOLDS: u16 = 1 << 15;
-const PAUSE: u16 = 1 << 14;
+const WATCHED: u16 = 1 << 10;
 
 impl<A: Access> Engine<A> {
     /// A request of the command `row`; has the bucket of its first key fetched.
@@ -170,7 +104,13 @@ impl<A: Access> Engine<A> {
 
     /// `ALOUD`: `out` takes all replies.
     #[inline(always)]
-    fn run_as<const ALOUD: bool>(&mut self, me: u32, batch: &mut Batch<'_>, share: &Share, out: &mut Out) -> End {
+    pub(super) fn run_as<const ALOUD: bool>(
+        &mut self,
+        me: u32,
+        batch: &mut Batch<'_>,
+        share: &Share,
+        out: &mut Out,
+    ) -> End {
         let requests = batch.share(share);
         let client = self.clients.get_mut(me);
         if let Some(row) = requests.last().and_then(|r| r.row) {
@@ -180,8 +120,9 @@ impl<A: Access> Engine<A> {
         if !ALOUD && gate & gate::SILENT != 0 {
             return self.run_silent(me, batch, share, out);
         }
-        if self.pause.is_on() {
-            gate |= PAUSE;
+        gate |= self.pause.reasons();
+        if self.pubsub.is_watched() {
+            gate |= WATCHED;
         }
         if !A::SHARED && self.keyspace.is_holding() {
             gate |= HOLDS;
@@ -189,6 +130,8 @@ impl<A: Access> Engine<A> {
         self.stats.commands += requests.len() as u64;
         let mut ctx = self.ctx_of(me, database, resp3, out);
         ctx.db.located_at(share.epoch);
+        let mut stretch = Stretch::new(ctx.profile.ticker.now());
+        let quick_mask = ctx.profile.quick_mask;
         let mut begun = 0;
         while begun < requests.len() {
             let dozen = &requests[begun..requests.len().min(begun + AHEAD)];
@@ -196,6 +139,7 @@ impl<A: Access> Engine<A> {
             if A::SHARED {
                 ctx.db.unlock();
             }
+            gate = if ctx.room.is_near(&ctx.db) { gate | SHORT } else { gate & !SHORT };
             // Seldom is often enough: what a dozen requests can add is bounded.
             if begun > 0 && ctx.out().queued() > OUT_HIGH_BYTES {
                 return End::Full(begun - 1);
@@ -209,74 +153,50 @@ impl<A: Access> Engine<A> {
                 if A::SHARED {
                     lock(&mut ctx, row, argv, request.hash);
                 }
+                ctx.hash = request.hash;
+                ctx.site = request.site;
                 let reasons = if A::SHARED && ctx.db.is_holding() { gate | HOLDS } else { gate };
-                if reasons != 0 {
+                if reasons & row.heeds != 0 {
                     match look_twice(&mut ctx, row, argv, reasons) {
                         Verdict::Run => {}
                         Verdict::Refused => continue,
-                        verdict => match instead(&mut ctx, row, argv, verdict, begun + i) {
-                            Some(end) => return end,
-                            None => continue,
-                        },
+                        verdict => {
+                            settle(&mut ctx, &mut stretch, row, argv);
+                            if let Some(end) = instead(&mut ctx, row, argv, verdict, begun + i) {
+                                return end;
+                            }
+                            stretch.since = ctx.profile.ticker.now();
+                            continue;
+                        }
                     }
                 }
-                ctx.hash = request.hash;
-                ctx.site = request.site;
-                let outcome = (row.run.run)(&mut ctx, argv);
-                apply_effects(&mut ctx);
-                if outcome != Outcome::Done {
-                    return broken_off(&mut ctx, row, outcome, begun + i);
+                let alone = argv.len() > row.quick_argc & quick_mask;
+                if alone && !stretch.is_empty() {
+                    settle(&mut ctx, &mut stretch, row, argv);
                 }
+                let outcome = (row.run.run)(&mut ctx, argv);
+                stretch.add(row.short_number());
+                if ctx.changed != 0 {
+                    if ctx.changed & FAILED != 0 {
+                        ctx.profile.failed(row.number());
+                    }
+                    apply_effects(&mut ctx);
+                }
+                if outcome != Outcome::Done {
+                    return broken_off(&mut ctx, row, argv, outcome, begun + i, stretch);
+                }
+                if alone {
+                    settle(&mut ctx, &mut stretch, row, argv);
+                }
+            }
+            if let Some(last) = dozen.last()
+                && !stretch.is_empty()
+            {
+                settle_dozen(&mut ctx, &mut stretch, last, batch);
             }
             begun += dozen.len();
         }
         End::All
-    }
-
-    /// `run` for a client that does not get every reply: one request at a time, to see which.
-    #[cold]
-    #[inline(never)]
-    fn run_silent(&mut self, me: u32, batch: &mut Batch<'_>, share: &Share, out: &mut Out) -> End {
-        for at in share.requests.clone() {
-            let one = Share { requests: at..at + 1, epoch: share.epoch };
-            let i = at - share.requests.start;
-            let end = match self.silenced(me, out, |engine, out| engine.run_as::<true>(me, batch, &one, out)) {
-                End::All => continue,
-                End::Close => return End::Close,
-                End::Suspended(_, task) => End::Suspended(i, task),
-                End::Held(_, waits) => End::Held(i, waits),
-                End::Full(_) => End::Full(i),
-            };
-            // Whoever is told counts back what was not begun.
-            self.stats.commands += (share.requests.end - at - 1) as u64;
-            return end;
-        }
-        End::All
-    }
-
-    /// Has `run` run one request of a client that does not get every reply, and hands on its reply if the client gets it.
-    fn silenced(&mut self, me: u32, out: &mut Out, run: impl FnOnce(&mut Self, &mut Out) -> End) -> End {
-        let client = self.clients.get_mut(me);
-        if client.replies() == Replies::SkipNext {
-            client.set_replies(Replies::Skip);
-        }
-        let mut reply = Out::new();
-        let end = run(self, &mut reply);
-        if matches!(end, End::Suspended(..) | End::Held(..)) {
-            return end;
-        }
-        let client = self.clients.get_mut(me);
-        match client.replies() {
-            // The command itself has changed it: CLIENT REPLY ON, RESET.
-            Replies::All => {
-                let mut slices = Vec::new();
-                reply.slices(&mut slices, usize::MAX);
-                slices.iter().for_each(|slice| out.extend(slice));
-            }
-            Replies::Skip => client.set_replies(Replies::All),
-            Replies::None | Replies::SkipNext => {}
-        }
-        end
     }
 
     /// Runs a request that arrived in pieces. `blob`: the value that was received in place. A request of very many keys takes the carry
@@ -310,12 +230,42 @@ impl<A: Access> Engine<A> {
             && (row.run.sliced.is_some() || row.run.whole.is_some())
             && argc > SLICED_MIN_ARGS
             && row.takes(argc)
-            && self.clients.get(me).gate & !(gate::HARMLESS | gate::SILENT) == 0
-            && !self.pause.is_on()
+            && self.clients.get(me).gate & !(gate::HARMLESS | gate::SILENT | gate::RESTRICTED) == 0
+            && self.pause.reasons() == 0
         {
             self.stats.commands += 1;
             let mut ctx = self.ctx(me, out);
+            if row.heeds & SHORT != 0 && ctx.room.is_near(&ctx.db) {
+                match ctx.room.make(&mut ctx.db, ctx.clock) {
+                    Made::Enough => {}
+                    Made::Working => {
+                        ctx.stats.commands -= 1;
+                        return End::Held(0, Waits::Memory);
+                    }
+                    Made::Nothing => {
+                        reject(&mut ctx, Some(row), errors::OOM);
+                        return End::All;
+                    }
+                }
+            }
             ctx.client().last_command = &row.name;
+            if ctx.client().gate & gate::RESTRICTED != 0 {
+                let mut args = bumpalo::collections::Vec::new_in(arena);
+                carry.args(&mut args);
+                if let Err(refusal) = allow(&mut ctx, row, &args) {
+                    reject(&mut ctx, Some(row), refusal.text());
+                    return End::All;
+                }
+            }
+            let mut args = bumpalo::collections::Vec::new_in(arena);
+            carry.args(&mut args);
+            if ctx.pubsub.is_watched() {
+                show(&mut ctx, row, &args);
+            }
+            // What the slow log would keep; the request itself goes with the task.
+            let kept = slowlog::kept(row, &args);
+            drop(args);
+            let kept: Vec<&[u8]> = kept.iter().map(Vec::as_slice).collect();
             let request = std::mem::take(carry);
             match (row.run.sliced, row.run.whole) {
                 (Some(sliced), _) => crate::cmd::many::suspend(&mut ctx, request, sliced, row),
@@ -325,7 +275,7 @@ impl<A: Access> Engine<A> {
             return match ctx.task.take() {
                 Some(task) => {
                     ctx.stats.suspended += 1;
-                    End::Suspended(0, task)
+                    End::Suspended(0, Box::new(Timed::new(task, row, &kept, 0)))
                 }
                 None => End::All,
             };
@@ -368,8 +318,9 @@ impl<A: Access> Engine<A> {
         out: &mut Out,
     ) -> Result<End, &'static Command<Exec>> {
         let mut gate = self.clients.get(me).gate;
-        if self.pause.is_on() {
-            gate |= PAUSE;
+        gate |= self.pause.reasons();
+        if self.pubsub.is_watched() {
+            gate |= WATCHED;
         }
         if !A::SHARED && self.keyspace.is_holding() {
             gate |= HOLDS;
@@ -388,13 +339,26 @@ impl<A: Access> Engine<A> {
                 if A::SHARED {
                     lock(&mut ctx, row, args, request.hash);
                 }
+                if ctx.room.is_near(&ctx.db) {
+                    gate |= SHORT;
+                }
                 let reasons = if A::SHARED && ctx.db.is_holding() { gate | HOLDS } else { gate };
-                match if reasons == 0 { Verdict::Run } else { look_twice(&mut ctx, row, args, reasons) } {
+                match if reasons & row.heeds == 0 { Verdict::Run } else { look_twice(&mut ctx, row, args, reasons) } {
                     Verdict::Run => {
+                        let mut stretch = Stretch::new(ctx.profile.ticker.now());
                         let outcome = (row.run.run)(&mut ctx, args);
+                        stretch.add(row.short_number());
+                        if ctx.changed & FAILED != 0 {
+                            ctx.profile.failed(row.number());
+                        }
                         apply_effects(&mut ctx);
                         ctx.client().last_command = &row.name;
-                        if outcome == Outcome::Done { End::All } else { broken_off(&mut ctx, row, outcome, 0) }
+                        if outcome == Outcome::Done {
+                            settle(&mut ctx, &mut stretch, row, args);
+                            End::All
+                        } else {
+                            broken_off(&mut ctx, row, args, outcome, 0, stretch)
+                        }
                     }
                     Verdict::Refused => End::All,
                     Verdict::Queue => {
@@ -418,28 +382,53 @@ impl<A: Access> Engine<A> {
     }
 }
 
-/// Offsets in a window or a batch; windows are far below 4 GB.
+/// The commands since the last look at the clock have run, the last of them with these arguments.
 #[inline(always)]
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "bounded by the window's size, or the argument count limit of 2^31 - 1"
-)]
-fn narrow(n: usize) -> u32 {
-    debug_assert!(u32::try_from(n).is_ok());
-    n as u32
+fn settle(ctx: &mut Ctx<'_>, stretch: &mut Stretch, row: &'static Command<Exec>, args: Args<'_>) {
+    let any = !stretch.is_empty();
+    let ticks = ctx.profile.settle(stretch);
+    if any && ticks >= ctx.profile.notable_ticks {
+        slowlog::note(ctx, row, || slowlog::kept(row, args), ticks);
+    }
 }
 
-/// Request `i` of a batch did not end in its reply.
+/// The same at the end of a dozen.
+#[inline(always)]
+fn settle_dozen(ctx: &mut Ctx<'_>, stretch: &mut Stretch, last: &Request, batch: &Batch<'_>) {
+    let ticks = ctx.profile.settle(stretch);
+    if ticks >= ctx.profile.notable_ticks
+        && let Some(row) = last.row
+    {
+        let args = &batch.args[last.args as usize..][..last.argc as usize];
+        slowlog::note(ctx, row, || slowlog::kept(row, args), ticks);
+    }
+}
+
+/// Request `i` of a batch, the last of `stretch`, did not end in its reply.
 #[cold]
 #[inline(never)]
-fn broken_off(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, outcome: Outcome, i: usize) -> End {
+fn broken_off(
+    ctx: &mut Ctx<'_>,
+    row: &'static Command<Exec>,
+    args: Args<'_>,
+    outcome: Outcome,
+    i: usize,
+    mut stretch: Stretch,
+) -> End {
     ctx.client().last_command = &row.name;
     match (outcome, ctx.task.take()) {
         (Outcome::Suspended, Some(task)) => {
             ctx.stats.suspended += 1;
-            End::Suspended(i, task)
+            // What came before it is told apart no more; itself it is counted when it is done.
+            let ticks = ctx.profile.ticker.now().saturating_sub(stretch.since);
+            stretch.take_back(row.short_number());
+            ctx.profile.settle(&mut stretch);
+            End::Suspended(i, Box::new(Timed::new(task, row, args, ticks)))
         }
-        _ => End::Close,
+        _ => {
+            settle(ctx, &mut stretch, row, args);
+            End::Close
+        }
     }
 }
 
@@ -447,6 +436,7 @@ fn broken_off(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, outcome: Outcome, 
 /// called: `Session::go_on`, `Engine::step_orphan`).
 #[inline(always)]
 pub fn apply_effects(ctx: &mut Ctx<'_>) {
+    ctx.changed &= !FAILED;
     if ctx.changed != 0 {
         if ctx.blocking.has_ready() {
             serve_ready(ctx);
@@ -466,6 +456,10 @@ fn reject(ctx: &mut Ctx<'_>, row: Option<&'static Command<Exec>>, why: impl Into
     } else {
         ctx.abort_transaction();
         ctx.fail(why);
+    }
+    ctx.changed &= !FAILED;
+    if let Some(row) = row {
+        ctx.profile.rejected(row.number());
     }
 }
 
@@ -487,18 +481,32 @@ fn instead(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, verdi
     match verdict {
         Verdict::Run | Verdict::Refused => None,
         Verdict::Queue => (!ctx.queue(row, args)).then_some(End::Close),
-        Verdict::Execute => match execute(ctx, row) {
+        Verdict::Execute => match timed_execute(ctx, row, args) {
             Executed::Done => None,
             Executed::Wait(waits) => Some(End::Held(i, waits)),
             Executed::Suspended(task) => {
                 ctx.stats.suspended += 1;
-                Some(End::Suspended(i, task))
+                Some(End::Suspended(i, Box::new(Timed::new(task, row, args, 0))))
             }
             Executed::Close => Some(End::Close),
         },
         Verdict::Wait(waits) => Some(End::Held(i, waits)),
         Verdict::Close => Some(End::Close),
     }
+}
+
+/// EXEC: what it runs is counted by itself too.
+fn timed_execute(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>) -> Executed {
+    let mut stretch = Stretch::new(ctx.profile.ticker.now());
+    let executed = execute(ctx, row);
+    if !matches!(executed, Executed::Wait(_)) && ctx.pubsub.is_watched() {
+        show(ctx, row, args);
+    }
+    if matches!(executed, Executed::Done | Executed::Close) {
+        stretch.add(row.short_number());
+        settle(ctx, &mut stretch, row, args);
+    }
+    executed
 }
 
 #[cold]
@@ -516,12 +524,41 @@ fn look_twice(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, re
         reject(ctx, Some(row), errors::NOT_IN_MULTI);
         return Verdict::Refused;
     }
+    if reasons & gate::RESTRICTED != 0
+        && let Err(refusal) = allow(ctx, row, args)
+    {
+        reject(ctx, Some(row), refusal.text());
+        return Verdict::Refused;
+    }
+    if let Some(why) = ctx.pause.refuses(row.flags) {
+        reject(ctx, Some(row), why);
+        return Verdict::Refused;
+    }
     if reasons & gate::LISTENS != 0 && !row.flags.contains(Flags::SUBSCRIBED) {
         reject(ctx, Some(row), errors::not_while_subscribed(row.name));
         return Verdict::Refused;
     }
-    if reasons & PAUSE != 0 && ctx.pause.stops(row.flags) {
+    if reasons & reason::PAUSE != 0 && ctx.pause.stops(row.flags) {
         return Verdict::Wait(Waits::Pause);
+    }
+    let mut reasons = reasons;
+    if reasons & SHORT != 0 && needs_memory(ctx, row, queues) {
+        ctx.db.lock_none();
+        match ctx.room.make(&mut ctx.db, ctx.clock) {
+            Made::Enough => {}
+            Made::Working => return Verdict::Wait(Waits::Memory),
+            Made::Nothing => {
+                reject(ctx, Some(row), errors::OOM);
+                return Verdict::Refused;
+            }
+        }
+        if ctx.db.is_shared() {
+            let hash = ctx.hash;
+            lock(ctx, row, args, hash);
+            if ctx.db.is_holding() {
+                reasons |= HOLDS;
+            }
+        }
     }
     if queues && row.flags.contains(Flags::RUNS_QUEUE) {
         return Verdict::Execute;
@@ -538,7 +575,18 @@ fn look_twice(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, re
     if reasons & gate::TRACKS != 0 {
         ctx.track(row, keys_of(row, args));
     }
+    if reasons & WATCHED != 0 {
+        show(ctx, row, args);
+    }
     Verdict::Run
+}
+
+/// May a command need memory? With MULTI also what is queued for EXEC, so that the queue does not grow; EXEC, if one of its commands does.
+fn needs_memory(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, queues: bool) -> bool {
+    if queues && row.flags.contains(Flags::RUNS_QUEUE) {
+        return ctx.client().transaction().is_some_and(|transaction| transaction.flags().contains(Flags::DENYOOM));
+    }
+    row.flags.contains(Flags::DENYOOM) || queues && !row.flags.contains(Flags::NOT_QUEUED)
 }
 
 /// Does a command name a key that a sliced command of another client holds?

@@ -1,20 +1,11 @@
-//! Requests of protocols that have their own tables of commands: whose value was received in place, and what is left to know of a batch of them.
+//! Requests of protocols that have their own tables of commands, whose value was received in place.
 
 use super::Engine;
-use super::pipeline::{Batch, End, Request};
+use super::pipeline::End;
 use crate::base::out::Out;
 use crate::cmd::ctx::{Args, Exec};
 use crate::cmd::spec::Command;
 use crate::db::Access;
-
-impl<'b> Batch<'b> {
-    /// The arguments of a request.
-    #[inline]
-    #[must_use]
-    pub fn args_of(&self, request: &Request) -> Args<'b> {
-        &self.args[request.args as usize..][..request.argc as usize]
-    }
-}
 
 impl<A: Access> Engine<A> {
     /// Runs a request of a row, outside of a command table, whose value was received in place.

@@ -10,8 +10,12 @@
 
 use super::pipeline::{Waits, apply_effects, keys_of, must_wait};
 use crate::base::out::Out;
-use crate::cmd::client::Replies;
-use crate::cmd::ctx::{Args, Budget, Ctx, Exec, Outcome, Task};
+use crate::cmd::acl::allow;
+use crate::cmd::client::{Replies, gate, mark};
+use crate::cmd::ctx::{Args, Budget, Ctx, Exec, FAILED, Outcome, Task};
+use crate::cmd::monitor::show;
+use crate::cmd::profile::Stretch;
+use crate::cmd::slowlog;
 use crate::cmd::spec::{Categories, Command, Flags, Locking};
 use crate::cmd::transactions::{List, Queue};
 use crate::db::{Db, Key};
@@ -37,6 +41,12 @@ pub(super) fn execute(ctx: &mut Ctx<'_>, exec: &'static Command<Exec>) -> Execut
     if ctx.pause.stops(queue.flags()) {
         ctx.return_queue(queue);
         return Executed::Wait(Waits::Pause);
+    }
+    if let Some(why) = ctx.pause.refuses_writes().filter(|_| queue.flags().contains(Flags::WRITE)) {
+        ctx.return_queue(queue);
+        ctx.end_transaction();
+        ctx.fail(errors::exec_refused(why.as_bytes()));
+        return Executed::Done;
     }
     if ctx.client().transaction().is_some_and(|transaction| transaction.is_aborted()) {
         ctx.return_queue(queue);
@@ -138,14 +148,29 @@ fn run(ctx: &mut Ctx<'_>, mut queue: Queue) -> (Vec<Piece>, bool) {
     if is_heard(ctx) {
         ctx.reply.array(queue.len());
     }
+    let mut pushed = false;
     for (i, (row, args)) in queue.list().iter().enumerate() {
+        ctx.client().set_mark(mark::PUSHED, false);
         let value = values.next_if(|(at, _)| *at == i).map(|(_, value)| value);
         let heard = is_heard(ctx);
         let before = if heard { None } else { Some(std::mem::take(ctx.out())) };
         begin(ctx, row, args);
         ctx.track(row, keys_of(row, args));
         ctx.blob = value.as_ref().map(|value| value.blob);
-        match (row.run.run)(ctx, args) {
+        if ctx.pubsub.is_watched() {
+            show(ctx, row, args);
+        }
+        let mut stretch = Stretch::new(ctx.profile.ticker.now());
+        let outcome = if ctx.client().gate & gate::RESTRICTED == 0 {
+            (row.run.run)(ctx, args)
+        } else {
+            // It was allowed when it was queued.
+            match allow(ctx, row, args) {
+                Ok(()) => (row.run.run)(ctx, args),
+                Err(refusal) => ctx.fail(refusal.text_in_exec()),
+            }
+        };
+        match outcome {
             Outcome::Done => {}
             Outcome::Close => close = true,
             Outcome::Suspended => {
@@ -157,18 +182,30 @@ fn run(ctx: &mut Ctx<'_>, mut queue: Queue) -> (Vec<Piece>, bool) {
                 }
             }
         }
+        stretch.add(row.short_number());
+        if ctx.changed & FAILED != 0 {
+            ctx.profile.failed(row.number());
+            ctx.changed &= !FAILED;
+        }
+        let ticks = ctx.profile.settle(&mut stretch);
+        if ticks >= ctx.profile.notable_ticks {
+            slowlog::note(ctx, row, || slowlog::kept(row, args), ticks);
+        }
         if let (Some(unused), Some(value)) = (ctx.blob.take(), value) {
             ctx.db.blob_drop(Key { bytes: b"", hash: value.hash, site: Site::NONE }, unused);
         }
         if let Some(before) = before {
-            // Only what CLIENT REPLY ON answers, if it was that.
+            // Only what CLIENT REPLY ON answers, if it was that, and what is told in any case.
             let reply = std::mem::replace(ctx.out(), before);
-            if is_heard(ctx) {
+            let tells = ctx.client().is(mark::PUSHED);
+            pushed |= tells;
+            if is_heard(ctx) || tells {
                 ctx.out().append(reply);
             }
         }
         follow(ctx);
     }
+    ctx.client().set_mark(mark::PUSHED, pushed);
     ctx.db.set_whole(false);
     ctx.end_caching();
     // Who waits for what was changed is served now, of which the transaction sees nothing.
@@ -196,7 +233,7 @@ fn is_heard(ctx: &mut Ctx<'_>) -> bool {
 /// What a command has changed of its client (SELECT, CLIENT NO-TOUCH) holds for the next one.
 fn follow(ctx: &mut Ctx<'_>) {
     let client = ctx.client();
-    let (database, untouching) = (client.database as usize, client.gate & crate::cmd::client::gate::NO_TOUCH != 0);
+    let (database, untouching) = (client.database as usize, client.gate & gate::NO_TOUCH != 0);
     ctx.db.switch_database(database);
     ctx.db.set_untouching(untouching);
 }

@@ -46,6 +46,12 @@ pub const CACHING_NO: &str = "ERR CLIENT CACHING NO is only valid when tracking 
 /// OBJECT FREQ.
 pub const NO_LFU: &str = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching \
      between policies at runtime LRU and LFU data will take some time to adjust.";
+/// SORT with BY or GET, of a client that may not read all keys.
+pub const SORT_BY_DENIED: &str = "ERR BY option of SORT denied due to insufficient ACL permissions.";
+pub const SORT_GET_DENIED: &str = "ERR GET option of SORT denied due to insufficient ACL permissions.";
+/// OBJECT IDLETIME.
+pub const NO_IDLE_TIME: &str = "ERR An LFU maxmemory policy is selected, idle time not tracked. Please note that when switching between \
+     policies at runtime LRU and LFU data will take some time to adjust.";
 /// RESTORE.
 pub const BUSYKEY: &str = "BUSYKEY Target key name already exists.";
 pub const BAD_PAYLOAD: &str = "ERR DUMP payload version or checksum are wrong";
@@ -117,6 +123,24 @@ pub const FIELD_TIME_MISSING: &str = "ERR missing expire time";
 pub const FIELD_TIMES: &str = "ERR Only one of EX, PX, EXAT, PXAT or KEEPTTL arguments can be specified";
 pub const FNX_AND_FXX: &str = "ERR Only one of FXX or FNX arguments can be specified";
 pub const OOM: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+/// What a user may not do.
+pub const NOPERM_KEY: &str = "NOPERM this user has no permissions to access one of the keys used as arguments";
+pub const NOPERM_CHANNEL: &str = "NOPERM this user has no permissions to access one of the channels used as arguments";
+pub const NO_ACL_FILE: &str = "ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL \
+     SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order to store users in the \
+     Redis configuration.";
+pub const ACL_SAVE: &str =
+    "ERR There was an error trying to save the ACLs. Please check the server logs for more information";
+pub const USER_NAME: &str = "ERR Usernames can't contain spaces or null characters";
+pub const DEFAULT_USER: &str = "ERR The 'default' user cannot be removed";
+pub const DEBUG_NOT_ALLOWED: &str = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it \
+     from a local connection, otherwise you need to set this option in the configuration file, and then restart the server.";
+pub const DEBUG_MEMORY_VALUE: &str = "ERR argument must be a memory value bigger than 1 and smaller than 4gb";
+pub const DEBUG_NOT_A_LISTPACK: &str = "ERR Not a listpack encoded object.";
+pub const DEBUG_PROTOCOL: &str = "ERR Wrong protocol type name. Please use one of the following: string|integer|double|null|array|set|map|attrib|push|verbatim|true|false";
+pub const SLOWLOG_COUNT: &str = "ERR count should be greater than or equal to -1";
+pub const GENPASS_BITS: &str =
+    "ERR ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096";
 pub const NOAUTH: &str = "NOAUTH Authentication required.";
 /// HELLO without AUTH on a connection that needs one.
 pub const NOAUTH_HELLO: &str = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO AUTH <user> \
@@ -132,6 +156,15 @@ pub const INVALID_CLIENT_ID: &str = "ERR Invalid client ID";
 pub const NOT_AN_INT: &str = "ERR value is out of range, value must between -2147483648 and 2147483647";
 pub const NO_SHUTDOWN: &str = "ERR No shutdown in progress.";
 pub const SHUTDOWN_FAILED: &str = "ERR Errors trying to SHUTDOWN. Check logs.";
+pub const BGSAVE_IN_PROGRESS: &str = "ERR Background save already in progress";
+pub const NO_BGSAVE: &str = "ERR Background saving is currently not in progress or scheduled";
+/// SAVE, without more of a reason: the log has it.
+pub const SAVE_FAILED: &str = "ERR";
+pub const DEBUG_RELOAD_OPTIONS: &str = "ERR DEBUG RELOAD only supports the MERGE, NOFLUSH and NOSAVE options.";
+pub const RELOAD_FAILED: &str = "ERR Error trying to load the RDB dump, check server logs";
+pub const MISCONF_RDB: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. \
+    Commands that may modify the data set are disabled, because this instance is configured to report errors during writes if RDB \
+    snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB error.";
 pub const NO_SUCH_CLIENT: &str = "ERR No such client";
 /// CLIENT KILL.
 pub const CLIENT_ID_POSITIVE: &str = "ERR client-id should be greater than 0";
@@ -203,6 +236,11 @@ pub fn unknown_command(args: &[&[u8]]) -> Vec<u8> {
 }
 
 /// EXEC that is itself refused, for the reason `why`.
+/// BGSAVE.
+pub fn save_failed(why: &std::io::Error) -> String {
+    format!("ERR Can't BGSAVE: {why}")
+}
+
 pub fn exec_refused(why: &[u8]) -> Vec<u8> {
     [b"EXECABORT Transaction discarded because of: ", why.strip_prefix(b"ERR ").unwrap_or(why)].concat()
 }
@@ -264,9 +302,60 @@ pub fn max_clients_refused(room: u32) -> Vec<u8> {
     .into_bytes()
 }
 
+/// CONFIG SET dir to where the server cannot go.
+pub fn dir_refused(error: &std::io::Error) -> Vec<u8> {
+    format!("ERR CONFIG SET failed (possibly related to argument 'dir') - {error}").into_bytes()
+}
+
 /// CONFIG REWRITE.
 pub fn rewrite_failed(error: &std::io::Error) -> Vec<u8> {
     format!("ERR Rewriting config file: {error}").into_bytes()
+}
+
+/// A command that a user may not run.
+pub fn noperm_command(command: &str) -> String {
+    format!("NOPERM this user has no permissions to run the '{command}' command")
+}
+
+/// The same, found by EXEC.
+pub fn noperm_in_exec(reason: &str) -> String {
+    format!(
+        "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no longer \
+         allowed for the following reason: {reason}"
+    )
+}
+
+/// ACL SETUSER with `rule`, and why it is none.
+pub fn acl_rule(rule: &[u8], why: &str) -> Vec<u8> {
+    [b"ERR Error in ACL SETUSER modifier '", rule, b"': ", why.as_bytes()].concat()
+}
+
+pub fn acl_parenthesis(word: &[u8]) -> Vec<u8> {
+    [b"ERR Unmatched parenthesis in acl selector starting at '", word, b"'."].concat()
+}
+
+pub fn acl_category(name: &[u8]) -> Vec<u8> {
+    [b"ERR Unknown category '", head(name, PREVIEW_BYTES), b"'"].concat()
+}
+
+/// ACL DRYRUN.
+pub fn acl_user_not_found(name: &[u8]) -> Vec<u8> {
+    [b"ERR User '", head(name, name.len()), b"' not found"].concat()
+}
+
+/// What ACL DRYRUN answers (it is no error): to `what` (run, access) the thing of this name and kind.
+pub fn acl_would_deny(what: &str, name: &[u8], kind: &str) -> Vec<u8> {
+    let before = format!("This user has no permissions to {what} the '");
+    [before.as_bytes(), head(name, name.len()), b"' ", kind.as_bytes()].concat()
+}
+
+pub fn acl_command_not_found(name: &[u8]) -> Vec<u8> {
+    [b"ERR Command '", head(name, name.len()), b"' not found"].concat()
+}
+
+/// LATENCY GRAPH of what has not happened.
+pub fn latency_no_samples(event: &[u8]) -> Vec<u8> {
+    [b"ERR No samples available for event '", head(event, event.len()), b"'"].concat()
 }
 
 /// CLIENT KILL USER of somebody else.

@@ -6,6 +6,7 @@
 //! ```
 //! Which worker a client belongs to is told by numbers; what it wants is looked at where it is.
 
+use crate::base::hash::Seeded;
 use crate::base::int;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -118,7 +119,7 @@ pub struct Prefixes {
 
 #[derive(Default)]
 struct Table {
-    by_prefix: HashMap<Arc<[u8]>, Vec<Address>>,
+    by_prefix: HashMap<Arc<[u8]>, Vec<Address>, Seeded>,
     /// How long they are, and how many are so long.
     lengths: BTreeMap<usize, usize>,
 }

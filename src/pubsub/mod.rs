@@ -23,6 +23,7 @@ use caching::{Address, Changes, Invalidation, Prefixes, Stale, To};
 use dolmen_slab::BlobRef;
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// What a client subscribes to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -162,6 +163,12 @@ pub struct Exchange {
     changes: Changes,
     /// What clients get when the reply that is being written to them has its end, by their connection.
     pub postponed: HashMap<u32, Out>,
+    /// Clients here who are shown every command.
+    pub watchers: Vec<u32>,
+    /// Commands of this turn, as they are shown.
+    shown: Vec<u8>,
+    /// To be written to the watchers here.
+    pub to_watchers: Vec<Arc<[u8]>>,
     /// To be handed to the other workers, by their number.
     outgoing: Vec<Outgoing>,
     me: usize,
@@ -172,11 +179,15 @@ pub struct Exchange {
 pub struct Parcel {
     pub publications: Vec<Arc<Publication>>,
     pub invalidations: Vec<Invalidation>,
+    /// What of its sender is on its way, and how much of that it is.
+    on_its_way: Option<(Arc<AtomicUsize>, usize)>,
+    /// Commands for those who are shown every one.
+    pub shown: Vec<Arc<[u8]>>,
 }
 
 impl Parcel {
     fn is_empty(&self) -> bool {
-        self.publications.is_empty() && self.invalidations.is_empty()
+        self.publications.is_empty() && self.invalidations.is_empty() && self.shown.is_empty()
     }
 }
 
@@ -184,8 +195,13 @@ impl Parcel {
 struct Outgoing {
     parcel: Parcel,
     bytes: usize,
+    /// Bytes of parcels that were handed over and that the other worker has not taken yet.
+    on_its_way: Arc<AtomicUsize>,
 }
 
+/// What waits for another worker at most, before publishers wait; and as much more is on its way in its mailbox.
+/// What is shown of commands is sent on its way when it is so much.
+const SHOWN_MAX_BYTES: usize = 64 << 10;
 /// What waits for another worker at most, before publishers wait.
 const OUTGOING_MAX_BYTES: usize = 8 << 20;
 
@@ -202,8 +218,52 @@ impl Exchange {
             prefixes,
             changes: Changes::default(),
             postponed: HashMap::new(),
+            watchers: Vec::new(),
+            shown: Vec::new(),
+            to_watchers: Vec::new(),
             outgoing,
             me,
+        }
+    }
+
+    /// Is there a client, on any worker, who is to be shown every command?
+    #[inline(always)]
+    #[must_use]
+    pub fn is_watched(&self) -> bool {
+        self.registry.watchers.load(Ordering::Relaxed) != 0
+    }
+
+    /// A client is shown every command from now on.
+    pub fn watch(&mut self, client: u32) {
+        self.watchers.push(client);
+        self.registry.watchers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub fn watch_no_more(&mut self, client: u32) {
+        let before = self.watchers.len();
+        self.watchers.retain(|watcher| *watcher != client);
+        self.registry.watchers.fetch_sub(before - self.watchers.len(), Ordering::Relaxed);
+    }
+
+    /// Shows a command, as it is to be written.
+    pub fn show(&mut self, line: &[u8]) {
+        self.shown.extend_from_slice(line);
+        if self.shown.len() > SHOWN_MAX_BYTES {
+            self.send_shown();
+        }
+    }
+
+    /// What was shown goes to the watchers here, and to the other workers; what one of them has no room for is lost to those who watch there.
+    fn send_shown(&mut self) {
+        let shown: Arc<[u8]> = std::mem::take(&mut self.shown).into();
+        for (worker, outgoing) in self.outgoing.iter_mut().enumerate() {
+            if worker != self.me && outgoing.bytes <= OUTGOING_MAX_BYTES {
+                outgoing.bytes += shown.len();
+                outgoing.parcel.shown.push(Arc::clone(&shown));
+            }
+        }
+        if !self.watchers.is_empty() {
+            self.to_watchers.push(shown);
         }
     }
 
@@ -213,7 +273,7 @@ impl Exchange {
         self.me
     }
 
-    /// Must a publisher wait until another worker has taken some?
+    /// Must whoever publishes, or changes keys that others are told of, wait until another worker has taken some?
     #[inline]
     #[must_use]
     pub fn is_full(&self) -> bool {
@@ -258,6 +318,9 @@ impl Exchange {
 
     /// Sends on its way what was changed in a turn.
     pub fn end_round(&mut self) {
+        if !self.shown.is_empty() {
+            self.send_shown();
+        }
         if self.changes.is_empty() {
             return;
         }
@@ -277,9 +340,18 @@ impl Exchange {
             if outgoing.parcel.is_empty() {
                 continue;
             }
-            match hand(worker, std::mem::take(&mut outgoing.parcel)) {
+            if outgoing.on_its_way.load(Ordering::Relaxed) > OUTGOING_MAX_BYTES {
+                continue;
+            }
+            let mut parcel = std::mem::take(&mut outgoing.parcel);
+            outgoing.on_its_way.fetch_add(outgoing.bytes, Ordering::Relaxed);
+            parcel.on_its_way = Some((Arc::clone(&outgoing.on_its_way), outgoing.bytes));
+            match hand(worker, parcel) {
                 Ok(()) => outgoing.bytes = 0,
-                Err(back) => outgoing.parcel = back,
+                Err(back) => {
+                    outgoing.on_its_way.fetch_sub(outgoing.bytes, Ordering::Relaxed);
+                    outgoing.parcel = Parcel { on_its_way: None, ..back };
+                }
             }
         }
     }
@@ -295,13 +367,19 @@ impl Exchange {
     #[inline]
     #[must_use]
     pub fn has_incoming(&self) -> bool {
-        !self.outbox.is_empty() || !self.invalidations.is_empty()
+        !self.outbox.is_empty() || !self.invalidations.is_empty() || !self.to_watchers.is_empty()
     }
 
     /// Takes what another worker has handed over.
     pub fn take_in(&mut self, mut parcel: Parcel) {
+        if let Some((on_its_way, bytes)) = parcel.on_its_way.take() {
+            on_its_way.fetch_sub(bytes, Ordering::Relaxed);
+        }
         self.outbox.append(&mut parcel.publications);
         self.invalidations.append(&mut parcel.invalidations);
+        if !self.watchers.is_empty() {
+            self.to_watchers.append(&mut parcel.shown);
+        }
     }
 
     /// Where a client of this worker is found.
@@ -394,5 +472,35 @@ mod tests {
         assert!(texts[0] < texts[1], "in order: {texts:?}");
         there.leave(9);
         assert_eq!(here.registry.audience(Kind::Channel, b"a").count(), 0);
+    }
+
+    /// Whatever is published, so much waits for a worker that does not come to it, and no more is handed over.
+    #[test]
+    fn what_a_worker_does_not_take_is_bounded() {
+        let registry = Arc::new(Registry::default());
+        let mut here = Exchange::new(Arc::clone(&registry), Arc::default(), 0, 2);
+        let mut there = Exchange::new(registry, Arc::default(), 1, 2);
+        there.subscribe(9, Kind::Channel, b"a");
+        let text = vec![b'x'; 1 << 20];
+        let (mut mailbox, mut posted) = (Vec::new(), 0);
+        while !here.is_full() {
+            let audience = here.registry.audience(Kind::Channel, b"a");
+            here.post(Publication::new(Kind::Channel, b"a", &text, Vec::new()), &audience);
+            posted += 1;
+            assert!(posted < 30, "it is full in the end");
+            here.hand_over(|_, parcel| {
+                mailbox.push(parcel);
+                Ok(())
+            });
+        }
+        assert!(posted * text.len() <= 2 * (OUTGOING_MAX_BYTES + 2 * text.len()));
+        let taken: usize = mailbox.iter().map(|parcel| parcel.publications.len()).sum();
+        mailbox.drain(..).for_each(|parcel| there.take_in(parcel));
+        assert!(taken < posted && here.is_full());
+        here.hand_over(|_, parcel| {
+            there.take_in(parcel);
+            Ok(())
+        });
+        assert!(!here.is_full() && there.outbox.len() == posted);
     }
 }

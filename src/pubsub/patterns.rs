@@ -3,14 +3,15 @@
 
 use super::registry::Counts;
 use crate::base::glob::{glob_matches, literal_prefix};
+use crate::base::hash::Seeded;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-type Counted = HashMap<Arc<[u8]>, Counts>;
+type Counted = HashMap<Arc<[u8]>, Counts, Seeded>;
 
 #[derive(Default)]
 pub(super) struct Patterns {
-    by_prefix: HashMap<Box<[u8]>, Counted>,
+    by_prefix: HashMap<Box<[u8]>, Counted, Seeded>,
     /// Lengths of the prefixes, each with how many have it.
     lengths: BTreeMap<usize, usize>,
     count: usize,
@@ -29,7 +30,7 @@ impl Patterns {
     pub(super) fn add(&mut self, worker: usize, pattern: &[u8]) {
         let prefix = literal_prefix(pattern).0;
         if !self.by_prefix.contains_key(prefix) {
-            self.by_prefix.insert(prefix.into(), HashMap::new());
+            self.by_prefix.insert(prefix.into(), Counted::default());
             *self.lengths.entry(prefix.len()).or_default() += 1;
         }
         let Some(patterns) = self.by_prefix.get_mut(prefix) else { return };

@@ -5,8 +5,10 @@
 
 use super::Kind;
 use super::patterns::Patterns;
+use crate::base::hash::Seeded;
 use crate::base::hash::hash_key;
 use std::collections::HashMap;
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// Parts of the names, each with its own lock.
@@ -80,7 +82,7 @@ impl Audience {
     }
 }
 
-type Names = HashMap<Box<[u8]>, Counts>;
+type Names = HashMap<Box<[u8]>, Counts, Seeded>;
 
 /// Names with their counts, in parts.
 struct Space([RwLock<Names>; PARTS]);
@@ -112,6 +114,8 @@ pub struct Registry {
     channels: Space,
     shard_channels: Space,
     patterns: RwLock<Patterns>,
+    /// Clients who are shown every command.
+    pub(super) watchers: AtomicUsize,
 }
 
 impl Registry {

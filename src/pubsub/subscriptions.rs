@@ -2,18 +2,19 @@
 //! client knows its place in the row, so that it leaves in constant time.
 
 use super::Kind;
+use crate::base::hash::Seeded;
 use std::collections::HashMap;
 use std::sync::Arc;
 
 const KINDS: [Kind; 3] = [Kind::Channel, Kind::Pattern, Kind::Shard];
 
 /// What one client subscribes to, by kind: names with its place among those who do.
-type OfClient = [HashMap<Arc<[u8]>, usize>; 3];
+type OfClient = [HashMap<Arc<[u8]>, usize, Seeded>; 3];
 
 #[derive(Default)]
 pub struct Subscriptions {
-    by_name: [HashMap<Arc<[u8]>, Vec<u32>>; 3],
-    by_client: HashMap<u32, OfClient>,
+    by_name: [HashMap<Arc<[u8]>, Vec<u32>, Seeded>; 3],
+    by_client: HashMap<u32, OfClient, Seeded>,
 }
 
 impl Subscriptions {

@@ -144,7 +144,7 @@ impl Session {
     /// It waits for the next turn.
     #[must_use]
     pub fn is_late(&self) -> bool {
-        matches!(self.state, State::Late)
+        matches!(self.state, State::Late | State::Held(Waits::Memory))
     }
 
     /// Input was read and will be answered, and not at some time that an operator has set.
@@ -522,7 +522,7 @@ impl Session {
             self.consume(engine, me, arena, &backlog, out)
         };
         match (&self.state, flow) {
-            (State::Task(_), _) => Turn::Again,
+            (State::Task(_) | State::Held(Waits::Memory), _) => Turn::Again,
             (State::Held(_) | State::Full, _) => Turn::Parked,
             (_, flow) => Turn::Flow(flow),
         }

@@ -339,36 +339,58 @@ impl Table {
     ///
     /// # Errors
     /// [`ViewLost`]: there was no memory to keep the rest.
-    pub fn view_next(&mut self, slab: &Slab, view: &View, mut visit: impl FnMut(Handle)) -> Result<bool, ViewLost> {
-        let Some(views) = &mut self.views else { unreachable!("a view of another table") };
+    pub fn view_next(&mut self, slab: &Slab, view: &View, visit: impl FnMut(Handle)) -> Result<bool, ViewLost> {
+        self.view_look(slab, view, visit)?;
+        Ok(self.view_pass(slab, view))
+    }
+
+    /// Visits the entries that `view_next` would visit next, and goes no further: they stay as they are until `view_pass`.
+    ///
+    /// # Errors
+    /// As `view_next`.
+    pub fn view_look(&self, slab: &Slab, view: &View, mut visit: impl FnMut(Handle)) -> Result<(), ViewLost> {
+        let Some(views) = &self.views else { unreachable!("a view of another table") };
         let index = views.index(view);
-        let Open { position, bucket, state, .. } = views.open[index];
-        if state == State::Lost {
+        if views.open[index].state == State::Lost {
             return Err(ViewLost);
         }
-        let Ok(prefix) = u32::try_from(position) else { return Ok(false) };
+        let Some((segment, _)) = self.view_segment(views, index, slab) else { return Ok(()) };
+        let bucket = segment.bucket(slab, views.open[index].bucket);
+        bucket.occupied().for_each(|slot| visit(bucket.handle(slot)));
+        Ok(())
+    }
+
+    /// The segment that a view comes to next, and where it begins; `None`: it has come to its end.
+    fn view_segment(&self, views: &Views, index: usize, slab: &Slab) -> Option<(Segment, u32)> {
+        let prefix = u32::try_from(views.open[index].position).ok()?;
         let kept = views.open[index..].iter().find_map(|open| open.at(prefix));
         let segment = match kept {
             Some((_, kept)) => kept.segment,
             None => self.directory.segment(slab, prefix).expect("a segment that goes is kept"),
         };
         debug_assert_eq!(start_of(segment, prefix), prefix, "a view goes from segment to segment");
-        for slot in segment.bucket(slab, bucket).occupied() {
-            visit(segment.bucket(slab, bucket).handle(slot));
-        }
+        Some((segment, prefix))
+    }
+
+    /// Goes past the entries that `view_look` visits. False: there are no more.
+    pub fn view_pass(&mut self, slab: &Slab, view: &View) -> bool {
+        let Some(views) = &self.views else { unreachable!("a view of another table") };
+        let index = views.index(view);
+        let Some((segment, prefix)) = self.view_segment(views, index, slab) else { return false };
+        let Some(views) = &mut self.views else { unreachable!("looked at above") };
         let open = &mut views.open[index];
-        open.bucket = bucket + 1;
+        open.bucket += 1;
         if open.bucket < segment.buckets() {
             let next = segment.bucket(slab, open.bucket);
             next.occupied().for_each(|slot| slab.prefetch(next.handle(slot)));
-            return Ok(true);
+            return true;
         }
         (open.position, open.bucket) = (end(prefix, segment), 0);
         let more = open.position < END;
         if let Some(kept) = open.remove(prefix) {
             views.hand_on(slab, index, prefix, kept);
         }
-        Ok(more)
+        more
     }
 
     /// There was no memory to keep what the view should have shown; `view_next` fails.

@@ -86,6 +86,9 @@ pub trait Container: Sized {
     /// The part of `bytes` that is on the heap. Constant time, and cheap: asked before and after each change.
     fn heap_bytes(&self) -> usize;
 
+    /// The part of `bytes` that only views keep, or that closed ones have left to be freed. Constant time.
+    fn kept_bytes(&self) -> u64;
+
     /// A view of the container as it is now. Its cost does not depend on the size (but for finding where `span` begins: logarithmic).
     fn open_view(&mut self, slab: &Slab, span: Span) -> Self::View;
 

@@ -2,6 +2,7 @@
 
 use super::Worker;
 use super::state::State;
+use crate::acl::Acl;
 use crate::base::clock::Clock;
 use crate::base::rng::Rng;
 use crate::base::sync::mailbox::Receiver;
@@ -13,6 +14,7 @@ use crate::exec::Engine;
 use crate::net::{Backend, Balance, Doorbell};
 use crate::pubsub::caching::Prefixes;
 use crate::pubsub::{Exchange, Registry};
+use crate::store::Store;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -26,6 +28,8 @@ pub struct Place {
     last_client_id: Arc<AtomicU64>,
     registry: Arc<Registry>,
     prefixes: Arc<Prefixes>,
+    acl: Acl,
+    store: Arc<Store>,
     seed: u64,
 }
 
@@ -36,6 +40,7 @@ pub struct Place {
 pub fn places(
     bells: &[Doorbell],
     balance: &Arc<Balance>,
+    store: &Arc<Store>,
     config: &Config,
     seed: u64,
     memory: &dolmen_slab::Config,
@@ -47,6 +52,7 @@ pub fn places(
     keyspace.on_release(move || all.iter().for_each(Doorbell::ring));
     let last_client_id = Arc::<AtomicU64>::default();
     let (registry, prefixes) = (Arc::<Registry>::default(), Arc::<Prefixes>::default());
+    let acl = crate::cmd::acl::with_password(&config.requirepass);
     let rings = bells.iter().cloned().map(|bell| move || bell.ring()).collect();
     let place = |(fleet, mail)| Place {
         keyspace: Arc::clone(&keyspace),
@@ -56,6 +62,8 @@ pub fn places(
         last_client_id: Arc::clone(&last_client_id),
         registry: Arc::clone(&registry),
         prefixes: Arc::clone(&prefixes),
+        acl: acl.clone(),
+        store: Arc::clone(store),
         seed: rng.next_u64(),
     };
     Ok(Fleet::crew(rings).into_iter().map(place).collect())
@@ -67,11 +75,13 @@ impl<B: Backend> Worker<B, Shared> {
     /// # Errors
     /// If address space cannot be reserved.
     pub fn at(place: Place, backend: B, config: Config, clock: Clock) -> io::Result<Worker<B, Shared>> {
-        let Place { keyspace, fleet, mail, balance, last_client_id, registry, prefixes, seed } = place;
+        let Place { keyspace, fleet, mail, balance, last_client_id, registry, prefixes, acl, store, seed } = place;
         let way = Shared::new(keyspace, fleet.me(), fleet.workers())?;
         let mut engine = Engine::over(way, config, clock, Rng::seeded(seed));
         engine.pubsub = Exchange::new(registry, prefixes, fleet.me(), fleet.workers());
+        engine.acl = acl;
         engine.fleet = fleet;
+        engine.store = store;
         engine.clients = Clients::counted_by(last_client_id);
         let mut state = State::new(engine);
         state.join(mail, balance);

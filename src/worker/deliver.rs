@@ -23,12 +23,17 @@ impl<B: Backend, A: Access> Worker<B, A> {
             self.state.engine.publish_news();
         }
         self.state.engine.pubsub.end_round();
+        if !self.state.engine.pubsub.to_watchers.is_empty() {
+            self.write_shown();
+        }
         if !self.state.engine.pubsub.invalidations.is_empty() {
             self.write_invalidations();
         }
         let exchange = &self.state.engine.pubsub;
         if exchange.has_outgoing() {
             self.hand_over();
+        } else if self.state.engine.pause.is_crowded() {
+            self.state.engine.pause.set_crowded(false);
         }
         if !self.state.engine.pubsub.outbox.is_empty() {
             self.write_outbox();
@@ -39,6 +44,35 @@ impl<B: Backend, A: Access> Worker<B, A> {
         let engine = &mut self.state.engine;
         let fleet = &engine.fleet;
         engine.pubsub.hand_over(|worker, parcel| fleet.tell_published(worker, parcel));
+        engine.pause.set_crowded(engine.pubsub.is_full());
+    }
+
+    /// Shows commands to the clients who watch. Who does not keep up is disconnected: at the limit of its class, or that of subscribers if its
+    /// class has none.
+    fn write_shown(&mut self) {
+        let state = &mut self.state;
+        let limits = &state.engine.config.client_output_buffer_limits;
+        let limit = if limits.normal.hard_bytes > 0 { limits.normal.hard_bytes } else { limits.pubsub.hard_bytes };
+        let shown = std::mem::take(&mut state.engine.pubsub.to_watchers);
+        for &index in &state.engine.pubsub.watchers {
+            let Some(slot) = state.sessions.get_mut(index) else { continue };
+            let client = state.engine.clients.get(index);
+            let conn = ConnId { index, generation: slot.generation };
+            let out = if slot.session.is_mid_reply() {
+                Some(state.engine.pubsub.postponed.entry(index).or_default())
+            } else {
+                self.backend.out(conn)
+            };
+            let Some(out) = out.filter(|_| !client.is_killed()) else { continue };
+            shown.iter().for_each(|lines| out.extend(lines));
+            let queued = out.queued();
+            if limit > 0 && queued as u64 > limit {
+                log::warn!("Client id={} closed for overcoming of output buffer limits.", client.id);
+                state.to_close.push(conn);
+            } else if queued >= super::state::ACCOUNT_MIN_BYTES {
+                state.owing.push(conn);
+            }
+        }
     }
 
     fn write_outbox(&mut self) {

@@ -10,6 +10,7 @@ pub mod crew;
 mod deliver;
 mod errands;
 mod rates;
+mod saving;
 #[cfg(test)]
 mod sim_tests;
 mod state;
@@ -108,6 +109,7 @@ impl<B: Backend, A: Access> Worker<B, A> {
         if std::mem::take(&mut self.state.engine.asks.reconfigured) {
             let config = &self.state.engine.config;
             self.backend.tune(&Tuning { tcp_keepalive_s: config.tcp_keepalive_s, spin_us: config.spin_us });
+            self.state.engine.reckon_room(true);
         }
         self.backend.flush(&mut self.state);
         let backend = &self.backend;

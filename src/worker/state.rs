@@ -57,11 +57,11 @@ impl Slot {
 }
 
 /// A command without a client.
-struct Orphan {
-    task: Box<dyn Task>,
-    database: u32,
+pub(super) struct Orphan {
+    pub task: Box<dyn Task>,
+    pub database: u32,
     /// What it counts in `Stats::clients_bytes`.
-    bytes: u64,
+    pub bytes: u64,
 }
 
 pub(super) fn enqueue(queue: &mut VecDeque<ConnId>, slot: &mut Slot, conn: ConnId) {
@@ -86,7 +86,7 @@ pub struct State<A = Alone> {
     /// Sessions that were left with output in this turn, to be looked after when it was offered to the kernel.
     pub(super) owing: Vec<ConnId>,
     /// Commands that go on though their clients have gone: half of them is not an option.
-    orphans: VecDeque<Orphan>,
+    pub(super) orphans: VecDeque<Orphan>,
     pub to_close: Vec<ConnId>,
     /// Swallows values for which there is no memory.
     discard: Box<[u8]>,
@@ -102,7 +102,12 @@ pub struct State<A = Alone> {
     cron_due_ns: u64,
     cron_cursor: u32,
     rates: Rates<3>,
-    terminate: bool,
+    pub(super) terminate: bool,
+    /// Of the store, as last seen; and how many of its saves and loads had ended.
+    pub(super) store_flags: u16,
+    pub(super) store_endings: u64,
+    /// How long a wait may be while a save or load goes on.
+    pub(super) store_wait: Option<Duration>,
     /// What other workers want done, with several.
     pub(super) mail: Option<Receiver<Errand>>,
     pub(super) errands: VecDeque<Errand>,
@@ -137,6 +142,9 @@ impl<A: Access> State<A> {
             cron_cursor: 0,
             rates: Rates::new(now_ns),
             terminate: false,
+            store_flags: 0,
+            store_endings: 0,
+            store_wait: None,
             mail: None,
             errands: VecDeque::new(),
             balance: None,
@@ -178,11 +186,12 @@ impl<A: Access> State<A> {
     pub fn timeout(&self) -> Duration {
         let published =
             self.engine.pubsub.has_incoming() || self.engine.pubsub.has_outgoing() || self.engine.keyspace.has_news();
-        if self.background_due || published || !self.ready.is_empty() || !self.orphans.is_empty() || self.has_errands()
-        {
+        let orphans = self.orphans.iter().any(|orphan| !orphan.task.waits_for_others());
+        if self.background_due || published || !self.ready.is_empty() || orphans || self.has_errands() {
             return Duration::ZERO;
         }
         let cron = Duration::from_nanos(self.cron_due_ns.saturating_sub(self.now_ns));
+        let cron = self.store_wait.map_or(cron, |wait| cron.min(wait));
         let unix_ms = self.engine.clock.unix_ms();
         let due =
             self.engine.keyspace.next_due_ms().map(|due| Duration::from_millis(due.saturating_sub(unix_ms).max(1)));
@@ -200,6 +209,8 @@ impl<A: Access> State<A> {
             self.looks = 0;
             self.engine.clock.tick();
             self.woken_ns = self.engine.clock.mono_ns();
+            self.engine.reckon_room(false);
+            self.follow_store();
         }
     }
 
@@ -383,6 +394,11 @@ impl<A: Access> State<A> {
             self.cron_due_ns = self.now_ns + 1_000_000_000 / u64::from(self.engine.config.hz.max(1));
             self.cron();
         }
+        if self.engine.pause.is_crowded() {
+            // What expires is told of, too.
+            self.background_due = true;
+            return;
+        }
         let now_ms = self.engine.clock.unix_ms();
         let slice_ns = (self.now_ns.saturating_sub(self.woken_ns) / 4).clamp(BACKGROUND_MIN_NS, BACKGROUND_MAX_NS);
         let until_ns = self.now_ns + slice_ns;
@@ -393,6 +409,11 @@ impl<A: Access> State<A> {
             *now_ns = watch.now_ns();
             *now_ns < until_ns
         });
+        if cron {
+            self.engine.reckon_room(true);
+        }
+        self.background_due |= self.engine.make_room(Duration::from_nanos(slice_ns));
+        self.work_on_store(slice_ns);
         // With several workers it takes a look at every shard.
         if if A::SHARED { cron && self.engine.fleet.me() == 0 } else { worked || cron } {
             let used = self.engine.used_bytes();
@@ -400,9 +421,12 @@ impl<A: Access> State<A> {
         }
     }
 
-    /// Some times a second: rates for INFO, clients that idle too long.
+    /// Some times a second: rates for INFO, clients that idle too long, save points.
     fn cron(&mut self) {
         self.engine.flush_due();
+        if self.engine.saves_by_itself && self.engine.fleet.me() == 0 {
+            self.engine.save_if_due();
+        }
         let stats = &mut self.engine.stats;
         let counts = [stats.commands, stats.input_bytes, stats.output_bytes];
         if self.rates.sample(self.woken_ns, counts) {
@@ -470,13 +494,12 @@ impl<A: Access> Handler for State<A> {
             Some(balance) => !balance.admit(engine.config.maxclients),
         };
         let now_ms = engine.clock.unix_ms();
-        let locked = !engine.config.requirepass.is_empty();
-        let denied = engine.config.protected_mode && !locked && !is_local(&peer);
+        let user = engine.acl.users().default_user();
+        let denied = engine.config.protected_mode && user.no_password && !is_local(&peer);
         engine.clients.insert(conn.index, |id| {
             let mut client = Client::new(id, now_ms, &peer.remote, &peer.local, peer.fd, peer.unix);
-            if locked {
-                client.gate |= gate::UNAUTHENTICATED;
-            }
+            client.become_user(user);
+            client.set_gate(gate::UNAUTHENTICATED, !user.is_open());
             if peer.service == MEMCACHE_SERVICE {
                 client.speak_memcache(engine.config.memcached_database);
             }
@@ -572,6 +595,9 @@ impl<A: Access> Handler for State<A> {
             if client.is(mark::LISTENS) {
                 self.engine.pubsub.leave(conn.index);
             }
+            if client.is(mark::MONITORS) {
+                self.engine.pubsub.watch_no_more(conn.index);
+            }
             self.engine.clients.remove(conn.index);
             if let Some(task) = slot.session.close(&mut self.engine, database as usize) {
                 let bytes = task.bytes() as u64;
@@ -582,13 +608,7 @@ impl<A: Access> Handler for State<A> {
     }
 
     fn signal(&mut self, signo: i32) {
-        if self.terminate {
-            // A second signal: the user does not want to wait.
-            self.engine.asks.shutdown = Some(true);
-        } else {
-            self.engine.asks.shutdown = Some(false);
-        }
-        self.terminate = true;
+        self.end_by_signal();
         log::warn!("Received {}, shutting down", if signo == libc::SIGINT { "SIGINT" } else { "SIGTERM" });
     }
 

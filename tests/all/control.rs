@@ -273,6 +273,15 @@ fn replies_off_on_and_skipped() {
         );
         said(&mut c, &["CLIENT REPLY SKIP", "CLIENT REPLY ON", "GET k"], &["+OK", "'8'"]);
         said(&mut c, &["CLIENT REPLY OFF", "RESET", "GET k"], &["+RESET", "'8'"]);
+        // What tells of subscriptions is no reply.
+        said(&mut c, &["CLIENT REPLY OFF", "SUBSCRIBE a b"], &["['subscribe', 'a', :1]", "['subscribe', 'b', :2]"]);
+        said(&mut c, &["CLIENT REPLY SKIP"], &[]);
+        said(
+            &mut c,
+            &["UNSUBSCRIBE a", "PING x", "UNSUBSCRIBE"],
+            &["['unsubscribe', 'a', :1]", "['unsubscribe', 'b', :0]"],
+        );
+        said(&mut c, &["CLIENT REPLY ON", "GET k"], &["+OK", "'8'"]);
         c.send(&request(&["CLIENT", "REPLY", "SKIP"]));
         c.send(&request(&["INCR", "k"]));
         c.expect("GET k", "'9'");

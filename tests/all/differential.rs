@@ -10,7 +10,9 @@ mod hashes;
 mod lists;
 mod memcache;
 mod sets;
+mod sorts;
 mod transactions;
+mod users;
 mod zsets;
 
 use std::fmt::Write as _;
@@ -379,6 +381,9 @@ impl Author {
         if self.chance(6) {
             return self.set_step();
         }
+        if self.chance(8) {
+            return self.sort_step();
+        }
         let names = [
             "SET",
             "SET",
@@ -721,6 +726,7 @@ impl Author {
             program.extend(lists::KEYS.map(|key| Step::new(&[b"LRANGE".as_slice(), key, b"0", b"-1"])));
             program.extend(zsets::last_looks());
             program.extend(sets::KEYS.map(|key| Step::new(&[b"SMEMBERS", key])));
+            program.extend(sorts::KEYS.map(|key| Step::new(&[b"LRANGE".as_slice(), key, b"0", b"-1"])));
         }
         program
     }
@@ -859,6 +865,7 @@ fn same(step: &Step, ours: &Reply, oracle: &Reply) -> bool {
         }
         (name, _, _) if name.starts_with('h') && hashes::same(step, ours, oracle) => true,
         (name, _, _) if name.starts_with('z') || name.starts_with("bz") => zsets::same(step, ours, oracle),
+        ("sort" | "sort_ro", _, _) => sorts::same(step, ours, oracle),
         (name, _, _) if name.starts_with('s') && sets::same(step, ours, oracle) => true,
         ("info", _, _) => keyspace(ours) == keyspace(oracle),
         _ => false,

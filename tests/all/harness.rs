@@ -130,6 +130,11 @@ impl Server {
         program("redis-server").map(|binary| Server::run(&binary, Kind::Redis, None, &[]))
     }
 
+    /// `redis-server` with more arguments.
+    pub fn other(binary: &Path, arguments: &[&str]) -> Server {
+        Server::run(binary, Kind::Redis, None, arguments)
+    }
+
     fn run(binary: &Path, kind: Kind, file: Option<&str>, arguments: &[&str]) -> Server {
         // Between letting go of the free port and the server's bind somebody else may take it: then the server exits, and we try again.
         for _ in 0..20 {
@@ -149,7 +154,7 @@ impl Server {
             fs::write(&path, text).expect("a configuration file");
             command.arg(path);
         }
-        common_arguments(&mut command, kind, port, folder.path());
+        common_arguments(&mut command, port, folder.path());
         let log = File::create(folder.path().join("output")).expect("a file for the server's output");
         let child = command
             .args(arguments)
@@ -270,14 +275,12 @@ impl Drop for Server {
 }
 
 /// What every server is told.
-fn common_arguments(command: &mut Command, kind: Kind, port: u16, folder: &Path) {
+fn common_arguments(command: &mut Command, port: u16, folder: &Path) {
     command.current_dir(folder);
     command.args(["--port", &port.to_string(), "--bind", "127.0.0.1"]);
     command.arg("--dir").arg(folder);
-    if kind == Kind::Redis {
-        // What Dolmen does not need to be told: it persists nothing yet, and DEBUG SLEEP needs no permission.
-        command.args(["--save", "", "--appendonly", "no", "--enable-debug-command", "yes"]);
-    }
+    // Whoever wants files says so; they are in the server's folder.
+    command.args(["--save", "", "--appendonly", "no", "--enable-debug-command", "yes"]);
 }
 
 /// Runs the server under test with `arguments` only, to its end, and returns its status and all it wrote.

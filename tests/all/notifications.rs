@@ -4,7 +4,7 @@ use crate::control::servers;
 use crate::harness::{Client, Reply, Server, eventually, script};
 
 /// A subscriber to everything that notifications are published on, and to what ends a round.
-fn listener(server: &Server) -> Client {
+pub fn listener(server: &Server) -> Client {
     let mut client = server.client();
     client.run("PSUBSCRIBE __key*@*__:*");
     client.run("SUBSCRIBE done");
@@ -13,7 +13,7 @@ fn listener(server: &Server) -> Client {
 
 /// What was published since the last call, as `database:key=event`, and on channels of events `database:event<key`. `by` has caused it, or will
 /// have nothing to do with it.
-fn told(by: &mut Client, listener: &mut Client) -> Vec<String> {
+pub fn told(by: &mut Client, listener: &mut Client) -> Vec<String> {
     by.run("PUBLISH done .");
     let mut told = Vec::new();
     loop {
@@ -33,7 +33,7 @@ fn told(by: &mut Client, listener: &mut Client) -> Vec<String> {
 }
 
 /// Lines `COMMAND arguments => events`, as `told` writes them. Commands of a transaction are told of at its EXEC.
-fn check(server: &Server, text: &str) {
+pub fn check(server: &Server, text: &str) {
     let (mut client, mut listener) = (server.client(), listener(server));
     let (mut failures, mut queueing) = (Vec::new(), false);
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#')) {
@@ -311,5 +311,36 @@ fn own_changes() {
             client.expect("SET k v", "+OK");
             assert!(matches!(client.read(), Reply::Push(_)));
         }
+    }
+}
+
+/// One worker stands still while clients of the other change keys that subscribers of both are told of: neither has to keep all of that, and nothing is lost.
+#[test]
+fn a_worker_that_stands_still() {
+    for server in servers(&["--notify-keyspace-events", "K$"]) {
+        if server.is_redis() {
+            continue;
+        }
+        let mut subscribers = [listener(&server), listener(&server)];
+        let (mut sleeps, mut writes) = (server.client(), server.client());
+        writes.expect("CONFIG SET client-output-buffer-limit 'pubsub 0 0 0'", "+OK");
+        const COUNT: usize = 3000;
+        let name = |n: usize| format!("{n}:{}", "k".repeat(16_000));
+        sleeps.send(b"DEBUG SLEEP 0.5\r\n");
+        let pipeline: Vec<u8> = (0..COUNT).flat_map(|n| crate::harness::request(&["SET", &name(n), "v"])).collect();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                writes.send(&pipeline);
+                (0..COUNT).for_each(|_| assert_eq!(writes.read().to_string(), "+OK"));
+            });
+            for subscriber in &mut subscribers {
+                scope.spawn(move || {
+                    for n in 0..COUNT {
+                        assert_eq!(subscriber.read().items()[2].text(), format!("__keyspace@0__:{}", name(n)));
+                    }
+                });
+            }
+        });
+        assert_eq!(sleeps.read().to_string(), "+OK");
     }
 }

@@ -1,11 +1,11 @@
 //! DUMP and RESTORE of collections: elements in runs, one way and the other, in slices.
 
 use super::{Terms, store_with};
-use crate::base::entry::{Entries, Entry};
 use crate::cmd::ctx::{Budget, Ctx, FIRST_SLICE, Failure, Outcome, Task};
 use crate::cmd::pieces::{Draft, PIECE_BYTES, Reader};
-use crate::db::any::{AnyBody, AnyViewed};
+use crate::db::any::{AnyBody, AnyViewed, unpack};
 use crate::db::item::Type;
+use crate::db::saving::is_timed;
 use crate::db::{Db, DbError, Key};
 use crate::persist::rdb::payload::{self, Checksum, FOOTER_BYTES};
 use crate::persist::rdb::{Decoder, Encoder, Form, Kind, Progress};
@@ -35,16 +35,10 @@ fn form_of(kind: Type, timed: bool) -> Form {
     }
 }
 
-/// Does a field of this run of a hash have a deadline?
-fn is_timed(run: &[u8]) -> bool {
-    let mut entries = Entries::new(run);
-    std::iter::from_fn(|| entries.nth(2)).any(|deadline| deadline != Entry::Int(0))
-}
-
 /// The payload of a collection that lies in its item.
-pub(super) fn packed_payload(db: &Db<'_>, kind: Type, packed: &[u8]) -> Vec<u8> {
+pub(super) fn packed_payload(kind: Type, packed: &[u8]) -> Vec<u8> {
     let (mut run, mut payload) = (Vec::new(), Vec::new());
-    let count = db.unpack(kind, packed, &mut run);
+    let count = unpack(kind, packed, &mut run);
     let timed = kind == Type::Hash && is_timed(&run);
     Encoder::new(form_of(kind, timed), count as u64, &mut payload).put(&run, &mut payload);
     payload::seal(&mut payload);

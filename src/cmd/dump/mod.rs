@@ -7,6 +7,7 @@ use super::ctx::{Args, Budget, Ctx, FIRST_SLICE, Failure, Outcome, Task};
 use super::event::Event;
 use super::options::parse_int;
 use super::pieces::{AT_ONCE_BYTES, Draft, PIECE_BYTES, Reader};
+use crate::db::access::Uses;
 use crate::db::item::{DEADLINE_MAX_MS, value_inline_max};
 use crate::db::transfer::Content;
 use crate::db::view::Deadline;
@@ -45,7 +46,7 @@ pub fn dump(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
             return ctx.suspend(Box::new(task));
         }
         Content::Packed(kind, packed) => {
-            let payload = collections::packed_payload(&ctx.db, *kind, packed);
+            let payload = collections::packed_payload(*kind, packed);
             ctx.reply.bulk(&payload);
             return Outcome::Done;
         }
@@ -102,6 +103,7 @@ struct Terms {
     /// `ttl_ms` is a Unix time.
     absolute: bool,
     idle_seconds: Option<u64>,
+    frequency: Option<u8>,
 }
 
 /// `RESTORE key ttl serialized-value [REPLACE] [ABSTTL] [IDLETIME seconds] [FREQ frequency]`
@@ -159,20 +161,18 @@ fn is_large(payload: &[u8]) -> bool {
 
 fn parse_terms(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<Terms, Failure> {
     let mut terms = Terms::default();
-    let mut frequency = None;
     let mut rest = args[4..].iter();
     while let Some(option) = rest.next() {
         match (&*option.to_ascii_lowercase(), rest.len()) {
             (b"replace", _) => terms.replace = true,
             (b"absttl", _) => terms.absolute = true,
-            (b"idletime", 1..) if frequency.is_none() => {
+            (b"idletime", 1..) if terms.frequency.is_none() => {
                 let seconds = rest.next().map_or(Ok(0), |seconds| parse_int(seconds))?;
                 terms.idle_seconds = Some(u64::try_from(seconds).map_err(|_| errors::INVALID_IDLETIME)?);
             }
-            // Counted under an LFU policy only; without one Redis drops it, too.
             (b"freq", 1..) if terms.idle_seconds.is_none() => {
                 let times = rest.next().map_or(Ok(0), |times| parse_int(times))?;
-                frequency = Some(u8::try_from(times).map_err(|_| errors::INVALID_FREQ)?);
+                terms.frequency = Some(u8::try_from(times).map_err(|_| errors::INVALID_FREQ)?);
             }
             _ => return Err(errors::SYNTAX.into()),
         }
@@ -244,8 +244,11 @@ fn store_with<V>(
         return Ok(());
     }
     put(&mut ctx.db, value, deadline_ms.map_or(Deadline::None, Deadline::At))?;
-    if let Some(seconds) = terms.idle_seconds {
-        ctx.db.set_idle_seconds(key, seconds);
+    // Of the two that is kept which the policy goes by, as in Redis.
+    match (ctx.db.uses(), terms) {
+        (Uses::Clocked, Terms { idle_seconds: Some(seconds), .. }) => ctx.db.set_idle_seconds(key, seconds),
+        (Uses::Counted, Terms { frequency: Some(times), .. }) => ctx.db.set_count_of_uses(key, times.into()),
+        _ => {}
     }
     if there {
         ctx.db.tell_new(ctx.db.index(), key);

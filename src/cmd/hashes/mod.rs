@@ -1,21 +1,21 @@
 //! Hash commands: here those that read and write fields by name; `whole` those that read all of a hash, `counter` numbers, `random` HRANDFIELD,
-//! `scan` HSCAN, `deadlines` those of fields, `values` what reads or writes values and deadlines at once.
+//! `deadlines` those of fields, `values` what reads or writes values and deadlines at once.
 //!
 //! A field whose deadline has come is not there. Commands that name fields see that themselves; those that tell of the hash as a whole first
 //! have such fields removed ([`settle`]), in slices if there are many.
 
 mod counter;
 mod deadlines;
+mod many;
 mod random;
-mod scan;
 mod settle;
 mod values;
 mod whole;
 
 pub use counter::{hincrby, hincrbyfloat};
 pub use deadlines::{hexpire, hexpireat, hexpiretime, hpersist, hpexpire, hpexpireat, hpexpiretime, hpttl, httl};
+pub use many::{MANY_HDEL, MANY_HMGET, MANY_HMSET, MANY_HSET};
 pub use random::hrandfield;
-pub use scan::hscan;
 pub use values::{hgetdel, hgetex, hsetex};
 pub use whole::{hgetall, hkeys, hlen, hvals};
 

@@ -10,6 +10,32 @@ use std::process::{Child, Command as Process, Stdio};
 use super::*;
 use crate::cmd::spec;
 
+static ACL: &[Command<()>] = &[
+    spec::ACL_CAT.run(()),
+    spec::ACL_DELUSER.run(()),
+    spec::ACL_DRYRUN.run(()),
+    spec::ACL_GENPASS.run(()),
+    spec::ACL_GETUSER.run(()),
+    spec::ACL_LIST.run(()),
+    spec::ACL_LOAD.run(()),
+    spec::ACL_LOG.run(()),
+    spec::ACL_SAVE.run(()),
+    spec::ACL_SETUSER.run(()),
+    spec::ACL_USERS.run(()),
+    spec::ACL_WHOAMI.run(()),
+    spec::ACL_HELP.run(()),
+];
+static SLOWLOG: &[Command<()>] =
+    &[spec::SLOWLOG_GET.run(()), spec::SLOWLOG_LEN.run(()), spec::SLOWLOG_RESET.run(()), spec::SLOWLOG_HELP.run(())];
+static LATENCY: &[Command<()>] = &[
+    spec::LATENCY_DOCTOR.run(()),
+    spec::LATENCY_GRAPH.run(()),
+    spec::LATENCY_HISTOGRAM.run(()),
+    spec::LATENCY_HISTORY.run(()),
+    spec::LATENCY_LATEST.run(()),
+    spec::LATENCY_RESET.run(()),
+    spec::LATENCY_HELP.run(()),
+];
 static CLIENT: &[Command<()>] = &[
     spec::CLIENT_KILL.run(()),
     spec::CLIENT_PAUSE.run(()),
@@ -63,6 +89,8 @@ static PUBSUB: &[Command<()>] = &[
     spec::PUBSUB_HELP.run(()),
 ];
 
+static MEMORY: &[Command<()>] = &[spec::MEMORY_USAGE.run(()), spec::MEMORY_HELP.run(())];
+
 #[rustfmt::skip]
 static ROWS: &[Command<()>] = &[
     spec::MULTI.run(()), spec::EXEC.run(()), spec::DISCARD.run(()), spec::WATCH.run(()), spec::UNWATCH.run(()),
@@ -81,7 +109,10 @@ static ROWS: &[Command<()>] = &[
     spec::TOUCH.run(()), spec::RENAME.run(()), spec::RENAMENX.run(()), spec::MOVE.run(()), spec::COPY.run(()),
     spec::SWAPDB.run(()), spec::DUMP.run(()), spec::RESTORE.run(()), spec::OBJECT.container((), OBJECT),
     spec::FLUSH.run(()), spec::INFO.run(()), spec::COMMAND.container((), COMMAND),
+    spec::ACL.container((), ACL), spec::SLOWLOG.container((), SLOWLOG), spec::LATENCY.container((), LATENCY),
+    spec::MONITOR.run(()), spec::LOLWUT.run(()),
     spec::CONFIG.container((), CONFIG), spec::TIME.run(()), spec::DEBUG.run(()), spec::SHUTDOWN.run(()),
+    spec::MEMORY.container((), MEMORY),
     spec::SETBIT.run(()), spec::GETBIT.run(()), spec::BITCOUNT.run(()), spec::BITPOS.run(()), spec::BITOP.run(()),
     spec::BITFIELD.run(()), spec::BITFIELD_RO.run(()),
     spec::ZADD.run(()), spec::ZINCRBY.run(()), spec::ZREM.run(()), spec::ZCARD.run(()), spec::ZSCORE.run(()),
@@ -109,7 +140,7 @@ static ROWS: &[Command<()>] = &[
     spec::RPOP.run(()), spec::LLEN.run(()), spec::LRANGE.run(()), spec::LINDEX.run(()), spec::LSET.run(()),
     spec::LINSERT.run(()), spec::LREM.run(()), spec::LTRIM.run(()), spec::LPOS.run(()), spec::LMOVE.run(()),
     spec::RPOPLPUSH.run(()), spec::LMPOP.run(()), spec::BLPOP.run(()), spec::BRPOP.run(()), spec::BLMOVE.run(()),
-    spec::BRPOPLPUSH.run(()), spec::BLMPOP.run(()),
+    spec::BRPOPLPUSH.run(()), spec::BLMPOP.run(()), spec::SORT.run(()), spec::SORT_RO.run(()),
 ];
 
 fn commands() -> Commands<()> {

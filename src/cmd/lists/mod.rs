@@ -1,12 +1,13 @@
 //! Lists: here what concerns an end or a place of one list; `pops` takes elements out and moves them, `search` looks for elements by their
 //! value, `wait` are the commands that block. Long replies and what takes a long search go on in slices: from a view, or with the name held.
 
+mod many;
 mod pops;
 mod search;
 mod stream;
 mod wait;
 
-pub use pops::{lmove, lmpop, lpop, rpop, rpoplpush, take, transfer};
+pub use pops::{lmove, lmpop, lpop, rpop, rpoplpush, take, take_reserved, transfer};
 pub use search::{linsert, lpos, lrem};
 pub use wait::{blmove, blmpop, blpop, brpop, brpoplpush};
 
@@ -72,6 +73,8 @@ fn range(start: i64, stop: i64, len: usize) -> (usize, usize) {
     let end = clamp(stop).map_or(0, |last| (last + 1).min(len));
     (first, end.saturating_sub(first))
 }
+
+pub use many::{MANY_LPUSH, MANY_LPUSHX, MANY_RPUSH, MANY_RPUSHX};
 
 pub fn lpush(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     push(ctx, args, End::Head, Missing::Create)

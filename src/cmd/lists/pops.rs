@@ -372,6 +372,15 @@ pub fn transfer(
     move_between(ctx, source, destination, list_end(from), list_end(to))
 }
 
+/// Takes up to `count` elements for a client that has waited for them and for which the name of the key is held.
+pub fn take_reserved(ctx: &mut Ctx<'_>, key: Key<'_>, from: waiters::End, count: usize) -> Outcome {
+    let head = |reply: &mut Reply<'_>| {
+        reply.array(2);
+        reply.bulk(key.bytes);
+    };
+    pop_many(ctx, key, list_end(from), count, head).unwrap_or_else(|failure| ctx.fail(failure))
+}
+
 /// Writes elements of a run, as one array.
 pub(super) fn write_run(reply: &mut Reply<'_>, run: &[u8]) {
     reply.array(Entries::new(run).count());

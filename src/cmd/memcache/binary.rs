@@ -1,6 +1,6 @@
 //! The verbs of the binary protocol. Each reply tells a value's number, so a value that is written or read by it gets one.
 
-use super::super::connection::log_in;
+use super::super::acl::log_in;
 use super::super::ctx::{Args, Ctx, Outcome};
 use super::arithmetic::{self, Sum};
 use super::concat::Finish;
@@ -279,7 +279,7 @@ pub fn sasl(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     ctx.stats.memcache.auth_commands += 1;
     let mut parts = args[3].split(|byte| *byte == 0).skip(1);
     let is_in = match (parts.next(), parts.next(), parts.next()) {
-        (Some(user), Some(password), None) if args[1] == b"PLAIN" => log_in(ctx, user, password).is_ok(),
+        (Some(user), Some(password), None) if args[1] == b"PLAIN" => log_in(ctx, b"auth", user, password).is_ok(),
         _ => false,
     };
     if is_in {

@@ -1,6 +1,6 @@
 //! What concerns the connection and the server: logging in, `version`, `verbosity`, `quit`, `shutdown`, `flush_all`.
 
-use super::super::connection::log_in;
+use super::super::acl::log_in;
 use super::super::ctx::{Args, Ctx, Flush, Outcome};
 use super::super::fleet::{Local, everywhere};
 use super::{COMPATIBLE_VERSION, fail, say};
@@ -15,7 +15,7 @@ pub fn auth(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     let (Some(user), Some(password)) = (words.next(), words.next()) else {
         return fail(ctx, b"CLIENT_ERROR bad authentication token format");
     };
-    if log_in(ctx, user, password).is_err() {
+    if log_in(ctx, b"auth", user, password).is_err() {
         ctx.stats.memcache.auth_errors += 1;
         return fail(ctx, b"CLIENT_ERROR authentication failure");
     }

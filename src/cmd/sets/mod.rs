@@ -1,21 +1,20 @@
-//! Sets: SADD SREM SCARD SISMEMBER SMISMEMBER SMEMBERS SMOVE SSCAN; random members in `random`, operations on several sets in `combine`.
+//! Sets: SADD SREM SCARD SISMEMBER SMISMEMBER SMEMBERS SMOVE; random members in `random`, operations on several sets in `combine`.
 
 pub mod combine;
+mod many;
 pub mod random;
-mod runs;
-mod scan;
 
-use super::ctx::{Args, Ctx, Failure, Outcome};
+use super::ctx::{Args, Ctx, Outcome};
 use super::event::Event;
 use super::stream::{self, Plan};
 use crate::base::entry::{Entries, Entry};
 use crate::base::int;
-use crate::db::DbError;
 use crate::db::collections::Missing;
+use crate::db::{DbError, Key};
 use crate::proto::reply::Reply;
 use crate::types::set::{Member, Set};
 use crate::types::{Form, Look, Span};
-pub use scan::sscan;
+pub use many::{MANY_SADD, MANY_SMISMEMBER, MANY_SREM};
 
 /// Takes a member off a run and writes it.
 fn write_next(reply: &mut Reply<'_>, entries: &mut Entries<'_>) {
@@ -29,6 +28,25 @@ fn write_lying(reply: &mut Reply<'_>, look: Look<'_, Set>, member: Member<'_>) {
     match member {
         Member::Entry(entry) => reply.entry(entry),
         Member::Long(blob) => reply.bulk_shared(look.slab.blob_ref(blob)),
+    }
+}
+
+#[inline]
+fn report_added(ctx: &mut Ctx<'_>, key: Key<'_>, added: u64) {
+    if added > 0 {
+        ctx.report(key, Event::SAdd);
+        ctx.change(added - 1);
+    }
+}
+
+#[inline]
+fn report_removed(ctx: &mut Ctx<'_>, key: Key<'_>, removed: u64, emptied: bool) {
+    if removed > 0 {
+        ctx.report(key, Event::SRem);
+        ctx.change(removed - 1);
+    }
+    if emptied {
+        ctx.also(key, Event::Del);
     }
 }
 
@@ -51,10 +69,7 @@ pub fn sadd(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         }
         Ok(())
     });
-    if added > 0 {
-        ctx.report(key, Event::SAdd);
-        ctx.change(added - 1);
-    }
+    report_added(ctx, key, added);
     match done {
         Ok(_) => {
             ctx.reply.int(added.cast_signed());
@@ -75,13 +90,7 @@ pub fn srem(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
             Ok((removed, edit.look().is_empty()))
         })?;
         let (removed, emptied) = removed.unwrap_or((0, false));
-        if removed > 0 {
-            ctx.report(key, Event::SRem);
-            ctx.change(removed - 1);
-        }
-        if emptied {
-            ctx.also(key, Event::Del);
-        }
+        report_removed(ctx, key, removed, emptied);
         ctx.reply.int(removed.cast_signed());
         Ok(())
     })
@@ -133,6 +142,14 @@ pub fn smembers(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     }
 }
 
+fn add_one(ctx: &mut Ctx<'_>, key: Key<'_>, member: Entry<'_>) -> Result<(), DbError> {
+    ctx.db.edit::<Set, _>(key, Missing::Create, |edit| {
+        edit.expect(member, 1);
+        edit.add(member).map_err(DbError::from)
+    })?;
+    Ok(())
+}
+
 /// `SMOVE source destination member`
 pub fn smove(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     ctx.attempt(|ctx| {
@@ -146,31 +163,26 @@ pub fn smove(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
             ctx.reply.int(i64::from(is_member));
             return Ok(());
         }
-        // First to the one, which may fail, then from the other.
-        if !is_there {
-            ctx.db.edit::<Set, _>(to, Missing::Create, |edit| {
-                edit.expect(member, 1);
-                edit.add(member).map_err(DbError::from)
-            })?;
-        }
+        // From the one, then to the other, so that whoever listens is told in the order of Redis.
+        let deadline_ms = ctx.db.deadline_for_write(from).flatten();
         let emptied = ctx.db.edit::<Set, _>(from, Missing::Skip, |edit| {
             edit.remove(member);
             Ok(edit.look().is_empty())
-        });
-        let emptied = match emptied {
-            Ok(emptied) => emptied.unwrap_or(false),
-            Err(error) => {
-                if !is_there {
-                    ctx.db.edit::<Set, _>(to, Missing::Skip, |edit| Ok(edit.remove(member)))?;
-                }
-                return Err(Failure::Db(error));
-            }
-        };
+        })?;
         ctx.report(from, Event::SRem);
-        if emptied {
+        if emptied == Some(true) {
             ctx.also(from, Event::Del);
         }
         if !is_there {
+            if let Err(error) = add_one(ctx, to, member) {
+                // What has just left finds room again.
+                add_one(ctx, from, member)?;
+                if deadline_ms.is_some() {
+                    ctx.db.set_deadline(from, deadline_ms)?;
+                }
+                ctx.report(from, Event::SAdd);
+                return Err(error.into());
+            }
             ctx.report(to, Event::SAdd);
         }
         ctx.reply.int(1);

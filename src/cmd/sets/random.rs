@@ -1,6 +1,5 @@
 //! Random members: SPOP and SRANDMEMBER. A few are drawn at once, many in slices.
 
-use super::runs::Runs;
 use super::{ALL, write_lying};
 use crate::base::entry::{self, Entries};
 use crate::base::rng::Rng;
@@ -8,6 +7,7 @@ use crate::cmd::ctx::{Args, Budget, Ctx, FIRST_SLICE, Failure, Outcome, Task};
 use crate::cmd::event::Event;
 use crate::cmd::many::OUT_HIGH_BYTES;
 use crate::cmd::options::parse_int;
+use crate::cmd::runs::Runs;
 use crate::cmd::stream;
 use crate::db::Db;
 use crate::db::collections::{Missing, Viewed};

@@ -12,7 +12,7 @@ const OWN: Flags = Flags::of(&[Flags::NOSCRIPT, Flags::LOADING, Flags::STALE, Fl
 pub const PING: Row = Row {
     name: "ping",
     arity: -1,
-    flags: Flags::of(&[Flags::FAST, Flags::SUBSCRIBED]),
+    flags: Flags::of(&[Flags::FAST, Flags::SUBSCRIBED, Flags::TELLS_OF_ERRORS]),
     categories: Categories::CONNECTION,
     key_specs: &[],
     doc: &Doc {

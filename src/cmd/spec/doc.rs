@@ -59,6 +59,7 @@ pub struct Doc {
     pub summary: &'static str,
     pub since: &'static str,
     pub group: Group,
+    /// Empty where Redis tells none.
     pub complexity: &'static str,
     pub flags: DocFlags,
     pub deprecated_since: Option<&'static str>,

@@ -1,6 +1,6 @@
 //! Rows of the generic group: keys of any type.
 
-use super::doc::{ArgDoc, Doc, Group, KEY, integer, key, one_of, pattern, string, unix_time, word};
+use super::doc::{ArgDoc, Doc, Group, KEY, block, integer, key, one_of, pattern, string, unix_time, word};
 use super::{Begin, Categories, Find, Flags, KeyFlags, KeySpec, Row};
 
 const GENERIC: Doc = Doc { group: Group::Generic, ..Doc::BASE };
@@ -13,6 +13,12 @@ const READ: KeyFlags = KeyFlags::of(&[KeyFlags::RO, KeyFlags::ACCESS]);
 const REMOVE: KeyFlags = KeyFlags::of(&[KeyFlags::RM, KeyFlags::DELETE]);
 /// Of commands that set or drop the deadline.
 const DEADLINE: KeyFlags = KeyFlags::of(&[KeyFlags::RW, KeyFlags::UPDATE]);
+
+/// Key names that depend on what is at the first key.
+const BY_AND_GET: KeySpec = KeySpec {
+    notes: Some("The patterns of BY and GET name keys after what is found at the first one"),
+    ..KeySpec::new(READ, Begin::Unknown, Find::Unknown)
+};
 
 /// NX, XX, GT, LT of the EXPIRE family.
 const CONDITION: ArgDoc =
@@ -386,6 +392,81 @@ pub const RESTORE: Row = Row {
         ..GENERIC
     },
 };
+
+/// What SORT and SORT_RO sort by and return.
+const SORT_ORDER: [ArgDoc; 5] = [
+    ArgDoc { key_spec_index: Some(1), ..pattern("pattern").token("BY").optional() },
+    block("offset_count", &[integer("offset"), integer("count")]).token("LIMIT").optional(),
+    ArgDoc { key_spec_index: Some(1), ..pattern("pattern").token("GET").optional().multiple_token() },
+    one_of("order", &[word("asc", "ASC"), word("desc", "DESC")]).optional(),
+    word("sorting", "ALPHA").optional(),
+];
+const SORT_CATEGORIES: Categories =
+    Categories::of(&[Categories::SET, Categories::SORTEDSET, Categories::LIST, Categories::DANGEROUS]);
+const SORT_TIME: &str = "O(N + M * log(M)), N elements at the key, M of them sorted; very many in slices";
+
+pub const SORT: Row = Row {
+    name: "sort",
+    arity: -2,
+    flags: Flags::of(&[Flags::WRITE, Flags::DENYOOM, Flags::MOVABLEKEYS]),
+    categories: SORT_CATEGORIES,
+    key_specs: &[
+        KeySpec::one(READ),
+        BY_AND_GET,
+        KeySpec {
+            notes: Some("Behind STORE, which may stand anywhere"),
+            finder: Some(sort_destination),
+            ..KeySpec::new(KeyFlags::of(&[KeyFlags::OW, KeyFlags::UPDATE]), Begin::Unknown, Find::Unknown)
+        },
+    ],
+    doc: &Doc {
+        summary: "Sorts a list, a set or a sorted set, also by other keys; returns or stores the result",
+        complexity: SORT_TIME,
+        args: &[
+            KEY,
+            SORT_ORDER[0],
+            SORT_ORDER[1],
+            SORT_ORDER[2],
+            SORT_ORDER[3],
+            SORT_ORDER[4],
+            ArgDoc { key_spec_index: Some(2), ..key("destination", 2).token("STORE").optional() },
+        ],
+        ..GENERIC
+    },
+};
+
+pub const SORT_RO: Row = Row {
+    name: "sort_ro",
+    arity: -2,
+    flags: Flags::of(&[Flags::READONLY, Flags::MOVABLEKEYS]),
+    categories: SORT_CATEGORIES,
+    key_specs: &[KeySpec::one(READ), BY_AND_GET],
+    doc: &Doc {
+        summary: "Sorts a list, a set or a sorted set, also by other keys; only reads",
+        since: "7.0.0",
+        complexity: SORT_TIME,
+        args: &[KEY, SORT_ORDER[0], SORT_ORDER[1], SORT_ORDER[2], SORT_ORDER[3], SORT_ORDER[4]],
+        ..GENERIC
+    },
+};
+
+/// Where SORT's destination is: behind the last STORE that is no argument of another option.
+fn sort_destination(argv: &[&[u8]]) -> Option<usize> {
+    let (mut at, mut found) = (2, None);
+    while at < argv.len() {
+        let word = argv[at];
+        at += 1;
+        if word.eq_ignore_ascii_case(b"limit") {
+            at += 2;
+        } else if word.eq_ignore_ascii_case(b"get") || word.eq_ignore_ascii_case(b"by") {
+            at += 1;
+        } else if word.eq_ignore_ascii_case(b"store") && at < argv.len() {
+            found = Some(at);
+            at += 1;
+        }
+    }
+    found
+}
 
 pub const OBJECT: Row = Row {
     name: "object",

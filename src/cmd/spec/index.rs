@@ -207,6 +207,11 @@ impl<R> Commands<R> {
         Commands { rows, index: Index::new(rows.iter().map(|row| (row.name, row))) }
     }
 
+    /// How many commands and subcommands there are.
+    pub fn len_all(&self) -> usize {
+        self.all().count()
+    }
+
     pub fn rows(&self) -> &'static [Command<R>] {
         self.rows
     }

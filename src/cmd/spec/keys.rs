@@ -68,10 +68,15 @@ pub struct KeySpec {
     pub find: Find,
     /// The flags that hold for these very arguments, where `VARIABLE_FLAGS` is set.
     pub refine: Option<Refine>,
+    /// Where the one key is that `begin` and `find` call unknown.
+    pub finder: Option<Finder>,
 }
 
 /// Tells what the command `argv` (name first) does with its keys.
 pub type Refine = fn(argv: &[&[u8]]) -> KeyFlags;
+
+/// The position of a key in `argv` (name first), if it is there.
+pub type Finder = fn(argv: &[&[u8]]) -> Option<usize>;
 
 /// What a specification finds in an argument vector.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,7 +101,7 @@ impl KeySpec {
     }
 
     pub const fn new(flags: KeyFlags, begin: Begin, find: Find) -> KeySpec {
-        KeySpec { notes: None, flags, begin, find, refine: None }
+        KeySpec { notes: None, flags, begin, find, refine: None, finder: None }
     }
 
     /// May there be keys that it does not find?
@@ -120,7 +125,10 @@ impl KeySpec {
                 Some(at) => at,
                 None => return Located::Absent,
             },
-            Begin::Unknown => return Located::Absent,
+            Begin::Unknown => {
+                let found = self.finder.and_then(|finder| finder(argv));
+                return found.map_or(Located::Absent, |at| Located::At { first: at, last: at, step: 1 });
+            }
         };
         let found = match self.find {
             Find::Range { last, step, limit } => {
@@ -188,8 +196,9 @@ impl Keys {
         let mut keys = Keys::None;
         let mut i = 0;
         while i < specs.len() {
-            // A number of keys that the arguments tell (`MOVABLEKEYS`): as for COMMAND INFO, those that are known beforehand come before them.
-            if matches!(specs[i].find, Find::KeyNum { .. }) {
+            // A number of keys that the arguments tell (`MOVABLEKEYS`), or keys that nobody knows beforehand: as for COMMAND INFO, those that are
+            // known come before them.
+            if matches!(specs[i].find, Find::KeyNum { .. } | Find::Unknown) {
                 return keys;
             }
             let (Begin::Index(begin), Find::Range { last, step, limit: 0 }) = (specs[i].begin, specs[i].find) else {

@@ -332,6 +332,47 @@ pub const SHUTDOWN: Row = Row {
     },
 };
 
+pub const SAVE: Row = Row {
+    name: "save",
+    arity: 1,
+    flags: Flags::of(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::NO_ASYNC_LOADING, Flags::NO_MULTI]),
+    categories: Categories::NONE,
+    key_specs: &[],
+    doc: &Doc {
+        summary: "Saves a snapshot of the dataset to the disk, and answers when it is there",
+        complexity: "O(N) in the number of keys, in slices",
+        ..SERVER
+    },
+};
+
+pub const BGSAVE: Row = Row {
+    name: "bgsave",
+    arity: -1,
+    flags: Flags::of(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::NO_ASYNC_LOADING]),
+    categories: Categories::NONE,
+    key_specs: &[],
+    doc: &Doc {
+        summary: "Begins to save a snapshot of the dataset to the disk",
+        complexity: "O(1)",
+        history: &[("3.2.2", "New option `SCHEDULE`")],
+        args: &[word("schedule", "SCHEDULE").since("3.2.2").optional()],
+        ..SERVER
+    },
+};
+
+pub const LASTSAVE: Row = Row {
+    name: "lastsave",
+    arity: 1,
+    flags: Flags::of(&[ANY_TIME, Flags::FAST]),
+    categories: Categories::of(&[Categories::ADMIN, Categories::DANGEROUS]),
+    key_specs: &[],
+    doc: &Doc {
+        summary: "Tells when the last snapshot was saved, in Unix time",
+        tips: &["nondeterministic_output"],
+        ..SERVER
+    },
+};
+
 pub const SWAPDB: Row = Row {
     name: "swapdb",
     arity: 3,

@@ -11,20 +11,22 @@ use crate::types::zset::{Put, Zset};
 
 /// The options of ZADD.
 #[derive(Clone, Copy, Default)]
-struct Options {
+pub(super) struct Options {
     nx: bool,
-    xx: bool,
+    pub(super) xx: bool,
     gt: bool,
     lt: bool,
-    ch: bool,
+    pub(super) ch: bool,
     incr: bool,
 }
 
 impl Options {
-    /// Reads them, and where the pairs begin.
-    fn parse(args: Args<'_>) -> Result<(Options, usize), Failure> {
+    /// Reads them, and where the pairs begin; `get` tells an argument.
+    #[inline]
+    pub(super) fn parse<'a>(argc: usize, get: impl Fn(usize) -> &'a [u8]) -> Result<(Options, usize), Failure> {
         let (mut options, mut at) = (Options::default(), 2);
-        while let Some(word) = args.get(at) {
+        while at < argc {
+            let word = get(at);
             match word.len() {
                 2 if word.eq_ignore_ascii_case(b"nx") => options.nx = true,
                 2 if word.eq_ignore_ascii_case(b"xx") => options.xx = true,
@@ -36,7 +38,7 @@ impl Options {
             }
             at += 1;
         }
-        let pairs = args.len() - at;
+        let pairs = argc - at;
         if pairs == 0 || !pairs.is_multiple_of(2) {
             return Err(errors::SYNTAX.into());
         }
@@ -78,16 +80,22 @@ enum Kept {
 
 /// What ZADD has done.
 #[derive(Default)]
-struct Done {
-    added: usize,
-    changed: usize,
+pub(super) struct Done {
+    pub(super) added: usize,
+    pub(super) changed: usize,
     /// The score of the last member, unless a condition kept it as it was.
     score: Option<f64>,
     not_a_number: bool,
 }
 
 impl Done {
-    fn put(&mut self, edit: &mut Edit<'_, Zset>, options: Options, score: f64, member: &[u8]) -> Result<(), DbError> {
+    pub(super) fn put(
+        &mut self,
+        edit: &mut Edit<'_, Zset>,
+        options: Options,
+        score: f64,
+        member: &[u8],
+    ) -> Result<(), DbError> {
         let mut decided = Err(Kept::AsItIs);
         let put = edit.put(member, |old| {
             decided = options.decide(old, score);
@@ -108,7 +116,7 @@ impl Done {
 /// `ZADD key [NX | XX] [GT | LT] [CH] [INCR] score member [score member ...]`
 pub fn zadd(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     ctx.attempt(|ctx| {
-        let (options, at) = Options::parse(args)?;
+        let (options, at) = Options::parse(args.len(), |i| args[i])?;
         add(ctx, args[1], options, &args[at..])
     })
 }

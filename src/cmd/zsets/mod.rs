@@ -1,9 +1,10 @@
 //! Commands on sorted sets. Owns their arguments and replies; where an element is, and in which form, is `types::zset`'s.
 //!
 //! `members` has what names members, `range` what names places between them, `remove` what takes out by place, `operate` what makes a set of several,
-//! `pick` walks and chance, `wait` what waits for members; `sliced` runs what is long. What touches many elements goes on in slices: replies are written from a view (`cmd::stream`), what changes
+//! `pick` chance, `wait` what waits for members; `sliced` runs what is long. What touches many elements goes on in slices: replies are written from a view (`cmd::stream`), what changes
 //! one key holds its name meanwhile, and what reads several holds theirs.
 
+mod many;
 mod members;
 mod operate;
 mod pick;
@@ -12,11 +13,12 @@ mod remove;
 mod sliced;
 mod wait;
 
+pub use many::{MANY_ZADD, MANY_ZMSCORE, MANY_ZREM};
 pub use members::{zadd, zcard, zcount, zincrby, zlexcount, zmscore, zrank, zrem, zrevrank, zscore};
 pub use operate::{zdiff, zdiffstore, zinter, zintercard, zinterstore, zunion, zunionstore};
-pub use pick::{zrandmember, zscan};
+pub use pick::zrandmember;
 pub use range::{zrange, zrangebylex, zrangebyscore, zrangestore, zrevrange, zrevrangebylex, zrevrangebyscore};
-pub use remove::{take, zmpop, zpopmax, zpopmin, zremrangebylex, zremrangebyrank, zremrangebyscore};
+pub use remove::{take, take_reserved, zmpop, zpopmax, zpopmin, zremrangebylex, zremrangebyrank, zremrangebyscore};
 pub use wait::{bzmpop, bzpopmax, bzpopmin};
 
 use super::ctx::Failure;

@@ -1,137 +1,17 @@
-//! Walks and chance: ZSCAN ZRANDMEMBER.
+//! Chance: ZRANDMEMBER.
 
 use super::sliced::{Output, Work, at_once, in_slices};
 use super::{AT_ONCE, PIECE, members_head, pair_head, plan, put_name, scores_head};
 use crate::base::entry::Entries;
-use crate::base::float;
-use crate::base::glob::glob_matches;
-use crate::base::int;
 use crate::cmd::ctx::{Args, Budget, Ctx, FIRST_SLICE, Failure, Outcome, Task};
-use crate::cmd::keys::parse_cursor;
 use crate::cmd::many::OUT_HIGH_BYTES;
 use crate::cmd::options::parse_int;
 use crate::cmd::stream;
 use crate::db::hold::Mode;
 use crate::proto::errors;
-use crate::types::zset::{Pair, Zset, score};
-use crate::types::{Look, Span};
+use crate::types::Span;
+use crate::types::zset::{Zset, score};
 use std::collections::HashSet;
-
-// ---- ZSCAN ----
-
-/// Buckets between two looks at the clock.
-const STEPS_PER_LOOK: u32 = 8;
-
-/// `ZSCAN key cursor [MATCH pattern] [COUNT count]`
-pub fn zscan(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    let key = ctx.first_key(args[1]);
-    let scan = parse_cursor(args[2]).ok_or(Failure::Text(errors::INVALID_CURSOR)).and_then(|cursor| {
-        let found = ctx.db.read::<Zset>(key)?.is_some();
-        // Without a set the options are not looked at.
-        if found { Scan::parse(args, cursor).map(Some) } else { Ok(None) }
-    });
-    let mut scan = match scan {
-        Ok(Some(scan)) => scan,
-        Ok(None) => Scan::new(args[1], 0),
-        Err(failure) => return ctx.fail(failure),
-    };
-    if scan.step(ctx, &mut Budget::new(ctx.clock, FIRST_SLICE)) {
-        return Outcome::Done;
-    }
-    ctx.suspend(Box::new(scan))
-}
-
-struct Scan {
-    name: Vec<u8>,
-    cursor: u64,
-    /// `None`: all members.
-    pattern: Option<Vec<u8>>,
-    /// Members still to be looked at, and steps that may be taken for them.
-    left: u64,
-    steps_left: u64,
-    /// What was found, members with scores.
-    run: Vec<u8>,
-    found: usize,
-}
-
-impl Scan {
-    fn new(name: &[u8], cursor: u64) -> Scan {
-        let (run, left, steps_left) = (Vec::new(), 10, 100);
-        Scan { name: name.to_vec(), cursor, pattern: None, left, steps_left, run, found: 0 }
-    }
-
-    fn parse(args: Args<'_>, cursor: u64) -> Result<Scan, Failure> {
-        let mut scan = Scan::new(args[1], cursor);
-        let mut rest = args[3..].iter();
-        while let Some(option) = rest.next() {
-            let value = rest.next().ok_or(errors::SYNTAX)?;
-            match &*option.to_ascii_lowercase() {
-                b"match" => scan.pattern = Some(value.to_vec()).filter(|pattern| pattern != b"*"),
-                b"count" => {
-                    let count = parse_int(value)?;
-                    scan.left = u64::try_from(count).ok().filter(|count| *count > 0).ok_or(errors::SYNTAX)?;
-                    scan.steps_left = scan.left.saturating_mul(10);
-                }
-                _ => return Err(errors::SYNTAX.into()),
-            }
-        }
-        Ok(scan)
-    }
-
-    fn visit(&mut self, look: Look<'_, Zset>, pair: Pair<'_>) {
-        self.left = self.left.saturating_sub(1);
-        if let Some(pattern) = &self.pattern {
-            let start = self.run.len();
-            pair.name.append_to(look.slab, &mut self.run);
-            let is_match = glob_matches(pattern, &self.run[start..], false);
-            self.run.truncate(start);
-            if !is_match {
-                return;
-            }
-        }
-        pair.put(look.slab, &mut self.run);
-        self.found += 1;
-    }
-}
-
-impl Task for Scan {
-    fn step(&mut self, ctx: &mut Ctx<'_>, budget: &mut Budget) -> bool {
-        let name = std::mem::take(&mut self.name);
-        let key = ctx.key(&name);
-        loop {
-            // A set that has gone meanwhile has no more members.
-            let Ok(Some(look)) = ctx.db.look::<Zset>(key) else {
-                self.cursor = 0;
-                break;
-            };
-            self.cursor = look.scan(self.cursor, |pair| self.visit(look, pair));
-            self.steps_left = self.steps_left.saturating_sub(1);
-            if self.cursor == 0 || self.left == 0 || self.steps_left == 0 {
-                break;
-            }
-            if budget.is_spent(STEPS_PER_LOOK) {
-                self.name = name;
-                return false;
-            }
-        }
-        ctx.reply.array(2);
-        ctx.reply.bulk(int::write_u64(&mut [0; int::MAX_DIGITS], self.cursor));
-        ctx.reply.array(2 * self.found);
-        let mut entries = Entries::new(&self.run);
-        while let (Some(member), Some(score)) = (entries.next(), entries.next()) {
-            ctx.reply.entry(member);
-            // Text in RESP3 too.
-            ctx.reply.bulk(float::write(&mut [0; float::MAX_BYTES], score::from_entry(score)));
-        }
-        true
-    }
-
-    fn bytes(&self) -> usize {
-        self.name.capacity() + self.run.capacity()
-    }
-}
-
-// ---- ZRANDMEMBER ----
 
 /// `ZRANDMEMBER key [count [WITHSCORES]]`: a negative count may name members more than once.
 pub fn zrandmember(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {

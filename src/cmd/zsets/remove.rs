@@ -1,7 +1,7 @@
 //! What takes out members by their place: ZREMRANGEBYRANK ZREMRANGEBYSCORE ZREMRANGEBYLEX ZPOPMIN ZPOPMAX ZMPOP.
 
 use super::members::report_removed;
-use super::sliced::{Output, Work, at_once, in_slices};
+use super::sliced::{Output, Work, held, in_slices};
 use super::{AT_ONCE, Ends, PIECE, parse_lex_ends, parse_score_ends, ranks};
 use crate::base::entry;
 use crate::base::int;
@@ -225,6 +225,12 @@ pub fn take(ctx: &mut Ctx<'_>, key: Key<'_>, from: End, count: usize) -> Result<
     Ok(Some(run))
 }
 
+/// Takes up to `count` elements for a client that has waited for them and for which the name of the key is held.
+pub fn take_reserved(ctx: &mut Ctx<'_>, key: Key<'_>, from: End, count: usize) -> Outcome {
+    let name = key.bytes.to_vec();
+    held(ctx, Pop { name, from, left: count, style: Style::Keyed, run: Vec::new(), popped: 0 })
+}
+
 /// Pops from a key that is there.
 pub(super) fn pop_and_reply(ctx: &mut Ctx<'_>, name: &[u8], from: End, count: usize, style: Style) -> Outcome {
     let key = ctx.key(name);
@@ -232,12 +238,27 @@ pub(super) fn pop_and_reply(ctx: &mut Ctx<'_>, name: &[u8], from: End, count: us
         Ok(look) => look.map_or(0, |look| look.len()),
         Err(error) => return ctx.fail(error),
     };
-    let work = Pop { name: name.to_vec(), from, left: count, style, run: Vec::new(), popped: 0 };
-    if count.min(len) > AT_ONCE {
+    let count = count.min(len);
+    if count > AT_ONCE {
+        let work = Pop { name: name.to_vec(), from, left: count, style, run: Vec::new(), popped: 0 };
         return in_slices(ctx, vec![name.to_vec()], Mode::Exclusive, work);
     }
-    at_once(ctx, work)
+    let mut run = Vec::with_capacity(PAIR_BYTES * count);
+    ctx.attempt(|ctx| {
+        let done = ctx.db.edit::<Zset, _>(key, Missing::Skip, |edit| {
+            Ok((pop(edit, from, count, &mut run), edit.look().is_empty()))
+        })?;
+        let (popped, is_empty) = done.unwrap_or((0, false));
+        report_removed(ctx, key, event_of(from), popped, is_empty);
+        style.head(ctx, name, popped);
+        let mut output = style.output(run);
+        while !output.write_piece(ctx) {}
+        Ok(())
+    })
 }
+
+/// Room for a member and its score in a run, mostly.
+const PAIR_BYTES: usize = 48;
 
 struct Pop {
     name: Vec<u8>,

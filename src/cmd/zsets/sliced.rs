@@ -59,7 +59,7 @@ impl Output {
     }
 
     /// True: that was all.
-    fn write_piece(&mut self, ctx: &mut Ctx<'_>) -> bool {
+    pub(super) fn write_piece(&mut self, ctx: &mut Ctx<'_>) -> bool {
         match self {
             Output::Written => true,
             Output::Run { run, at, with_scores, nested } => {
@@ -132,7 +132,7 @@ pub(super) fn at_once(ctx: &mut Ctx<'_>, mut work: impl Work) -> Outcome {
 
 /// Runs work in slices, with these names held.
 pub(super) fn in_slices(ctx: &mut Ctx<'_>, names: Vec<Vec<u8>>, mode: Mode, work: impl Work + 'static) -> Outcome {
-    let mut sliced = Sliced { names, mode, work, holding: false, output: None };
+    let mut sliced = Sliced { names, mode, work, holding: false, borrows: false, output: None };
     if ctx.db.is_shared() {
         // Here the shards of the keys are locked: the names can be taken, but given back only by a step, which locks one shard after the other.
         sliced.hold(&mut ctx.db);
@@ -142,24 +142,32 @@ pub(super) fn in_slices(ctx: &mut Ctx<'_>, names: Vec<Vec<u8>>, mode: Mode, work
     ctx.suspend(Box::new(sliced))
 }
 
+/// The same with names that others hold, until all is done but the writing (`Task::waits_for_room`).
+pub(super) fn held(ctx: &mut Ctx<'_>, work: impl Work + 'static) -> Outcome {
+    let mode = Mode::Exclusive;
+    ctx.suspend(Box::new(Sliced { names: Vec::new(), mode, work, holding: false, borrows: true, output: None }))
+}
+
 struct Sliced<W> {
     names: Vec<Vec<u8>>,
     mode: Mode,
     work: W,
     holding: bool,
+    /// What is held is somebody else's.
+    borrows: bool,
     output: Option<Output>,
 }
 
 impl<W: Work> Sliced<W> {
     fn hold(&mut self, db: &mut Db<'_>) -> bool {
-        if !self.holding && db.hold_begin(self.names.len(), self.mode) {
+        if !self.holding && !self.borrows && db.hold_begin(self.names.len(), self.mode) {
             self.holding = true;
             for name in &self.names {
                 let key = db.key(name);
                 db.hold(key.hash);
             }
         }
-        self.holding
+        self.holding || self.borrows
     }
 
     fn release(&mut self, db: &mut Db<'_>) {
@@ -204,7 +212,7 @@ impl<W: Work> Task for Sliced<W> {
     }
 
     fn must_finish(&self) -> bool {
-        self.output.is_none() && self.holding && self.work.must_finish()
+        self.output.is_none() && (self.holding || self.borrows) && self.work.must_finish()
     }
 
     fn abandon(&mut self, db: &mut Db<'_>) {

@@ -16,6 +16,8 @@ const PIECE_BYTES: usize = 512;
 const ITEM_BYTES_MAX: usize = if HEAD_BYTES_MAX > 8 { HEAD_BYTES_MAX } else { 8 };
 const PLAIN_NODE: u64 = 1;
 const PACKED_NODE: u64 = 2;
+/// A deadline of Valkey's that is none.
+const NO_DEADLINE: u64 = u64::MAX;
 /// What an old score has in place of its length.
 const OLD_NAN: u8 = 253;
 const OLD_INFINITY: u8 = 254;
@@ -34,7 +36,7 @@ pub enum Progress {
 
 /// How a value is made up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Layout {
+pub(super) enum Layout {
     /// A count, and elements of so many strings.
     Plain,
     /// The same, with scores as text.
@@ -43,6 +45,8 @@ enum Layout {
     Scores,
     /// A date, then the same, each element with a deadline from there before it.
     Deadlines,
+    /// A count, and elements of so many strings, each with a deadline behind it.
+    DeadlinesBehind,
     /// One string with all the elements.
     Packed(Format),
     /// A date, which means nothing then, and one string with all of the elements, deadlines included.
@@ -62,6 +66,7 @@ enum Next {
     /// The first of an element, or of a node.
     First,
     Deadline,
+    DeadlineBehind,
     Mark,
     /// A string that is one of an element.
     String,
@@ -123,8 +128,10 @@ pub struct Decoder {
     /// From which deadlines count.
     date_ms: u64,
     max_bytes: u64,
-    /// Bytes of the value that did not come yet.
+    /// Bytes of the value that did not come yet, if it is known how many; else more than there can be.
     to_come: u64,
+    /// A value without elements is one.
+    may_be_empty: bool,
     input: Waiting,
     contents: Contents,
     text: Waiting,
@@ -139,7 +146,7 @@ pub fn kind_of(first: u8) -> Option<Kind> {
     layout_of(first).map(|(kind, _)| kind)
 }
 
-fn layout_of(first: u8) -> Option<(Kind, Layout)> {
+pub(super) fn layout_of(first: u8) -> Option<(Kind, Layout)> {
     Some(match first {
         value_type::LIST => (Kind::List, Layout::Plain),
         value_type::LIST_ZIPLIST => (Kind::List, Layout::Packed(Format::Ziplist)),
@@ -157,6 +164,7 @@ fn layout_of(first: u8) -> Option<(Kind, Layout)> {
         value_type::HASH_ZIPLIST => (Kind::Hash, Layout::Packed(Format::Ziplist)),
         value_type::HASH_LISTPACK => (Kind::Hash, Layout::Packed(Format::Listpack)),
         value_type::HASH_METADATA => (Kind::Hash, Layout::Deadlines),
+        value_type::HASH_2 => (Kind::Hash, Layout::DeadlinesBehind),
         value_type::HASH_LISTPACK_EX => (Kind::Hash, Layout::PackedDeadlines),
         _ => return None,
     })
@@ -169,31 +177,93 @@ impl Decoder {
     /// # Errors
     /// If it is no collection ([`kind_of`]).
     pub fn new(first: u8, value_bytes: u64, max_bytes: u64, seed: u64) -> Result<Decoder, Malformed> {
-        let (kind, layout) = layout_of(first).ok_or(Malformed)?;
-        let strings = match kind {
-            Kind::List | Kind::Set => 1,
-            Kind::Hash | Kind::Zset => 2 + usize::from(layout == Layout::PackedDeadlines),
-        };
-        let distinct = layout == Layout::Packed(Format::Intset);
-        Ok(Decoder {
-            kind,
-            layout,
-            next: Next::Type,
+        let mut decoder = Decoder::idle();
+        decoder.begin(first, value_bytes, max_bytes, seed)?;
+        Ok(decoder)
+    }
+
+    fn idle() -> Decoder {
+        Decoder {
+            kind: Kind::List,
+            layout: Layout::Plain,
+            next: Next::End,
             left: 0,
             date_ms: 0,
-            max_bytes: max_bytes.min(entry::LEN_MAX as u64),
-            to_come: value_bytes,
+            max_bytes: 0,
+            to_come: 0,
+            may_be_empty: false,
             input: Waiting::default(),
             contents: Contents { left: 0, unpacker: None, holder: None },
             text: Waiting::default(),
             made: 0,
-            elements: Elements::new(kind, strings, distinct, seed),
-        })
+            elements: Elements::new(),
+        }
+    }
+
+    fn begin(&mut self, first: u8, value_bytes: u64, max_bytes: u64, seed: u64) -> Result<(), Malformed> {
+        let (kind, layout) = layout_of(first).ok_or(Malformed)?;
+        let strings = match kind {
+            Kind::List | Kind::Set => 1,
+            Kind::Hash | Kind::Zset => {
+                2 + usize::from(matches!(layout, Layout::PackedDeadlines | Layout::DeadlinesBehind))
+            }
+        };
+        let distinct = layout == Layout::Packed(Format::Intset);
+        (self.kind, self.layout, self.next) = (kind, layout, Next::Type);
+        (self.left, self.date_ms, self.to_come, self.made) = (0, 0, value_bytes, 0);
+        self.max_bytes = max_bytes.min(entry::LEN_MAX as u64);
+        self.may_be_empty = false;
+        self.input.clear();
+        self.text.clear();
+        self.contents = Contents { left: 0, unpacker: None, holder: None };
+        self.elements.begin(kind, strings, distinct, seed);
+        Ok(())
+    }
+
+    /// The same for a value of which nobody knows where it ends: others follow. What is fed and belongs to them can be taken back
+    /// ([`Decoder::take_back`]). It may have no elements. `used`: a decoder that has done its work, for its memory.
+    ///
+    /// # Errors
+    /// As of `new`.
+    pub fn of_stream(
+        used: Option<Box<Decoder>>,
+        first: u8,
+        max_bytes: u64,
+        seed: u64,
+    ) -> Result<Box<Decoder>, Malformed> {
+        let mut decoder = used.unwrap_or_else(|| Box::new(Decoder::idle()));
+        decoder.begin(first, u64::MAX, max_bytes, seed)?;
+        decoder.may_be_empty = true;
+        Ok(decoder)
     }
 
     #[must_use]
     pub fn kind(&self) -> Kind {
         self.kind
+    }
+
+    /// Gives the bytes back that were fed and not used; their number. Behind [`Progress::Done`] they are what follows the value, before it they
+    /// have to be fed again.
+    pub fn take_back(&mut self) -> usize {
+        let bytes = self.input.rest().len();
+        self.input.clear();
+        self.to_come = self.to_come.saturating_add(bytes as u64);
+        bytes
+    }
+
+    /// How many bytes are wanted next, about.
+    #[must_use]
+    pub fn wants(&self) -> u64 {
+        if self.next == Next::Contents {
+            self.contents.left.saturating_sub(self.input.rest().len() as u64).max(1)
+        } else {
+            ITEM_BYTES_MAX as u64
+        }
+    }
+
+    /// Nothing more will come than was fed so far.
+    pub fn end(&mut self) {
+        self.to_come = 0;
     }
 
     /// How many elements came out so far.
@@ -226,10 +296,11 @@ impl Decoder {
         self.made = 0;
         while run.len() < full && self.made < budget_bytes {
             if self.next == Next::End {
-                return if self.elements.count() > 0 { Ok(Progress::Done) } else { Err(Malformed) };
+                let is_value = self.elements.count() > 0 || self.may_be_empty;
+                return if is_value { Ok(Progress::Done) } else { Err(Malformed) };
             }
             let fed = match self.next {
-                Next::Contents => self.contents(run)?,
+                Next::Contents => self.contents(run, full)?,
                 Next::OldScore => self.old_score(run)?,
                 Next::First => {
                     self.first();
@@ -251,16 +322,12 @@ impl Decoder {
     /// What the next element or node begins with.
     fn first(&mut self) {
         self.next = match self.layout {
-            Layout::Plain | Layout::OldScores | Layout::Scores | Layout::Deadlines | Layout::Nodes(_)
-                if self.left == 0 =>
-            {
-                Next::End
-            }
-            Layout::MarkedNodes if self.left == 0 => Next::End,
-            Layout::Plain | Layout::OldScores | Layout::Scores => Next::String,
-            Layout::Deadlines => Next::Deadline,
-            Layout::Nodes(format) | Layout::Packed(format) => Next::Holder(format),
+            Layout::Packed(format) => Next::Holder(format),
             Layout::PackedDeadlines => Next::Holder(Format::Listpack),
+            _ if self.left == 0 => Next::End,
+            Layout::Plain | Layout::OldScores | Layout::Scores | Layout::DeadlinesBehind => Next::String,
+            Layout::Deadlines => Next::Deadline,
+            Layout::Nodes(format) => Next::Holder(format),
             Layout::MarkedNodes => Next::Mark,
         };
     }
@@ -288,11 +355,12 @@ impl Decoder {
                 let least_bytes: u64 = match (self.layout, self.kind) {
                     (Layout::Scores, _) => 9,
                     (Layout::Deadlines, _) => 3,
+                    (Layout::DeadlinesBehind, _) => 10,
                     (_, Kind::Hash | Kind::Zset) | (Layout::MarkedNodes, _) => 2,
                     _ => 1,
                 };
-                let bytes = rest.len() as u64 + self.to_come;
-                if self.left == 0 || self.left > bytes / least_bytes {
+                let bytes = self.to_come.saturating_add(rest.len() as u64);
+                if (self.left == 0 && !self.may_be_empty) || self.left > bytes / least_bytes {
                     return Err(Malformed);
                 }
                 self.elements.expect(self.left);
@@ -304,6 +372,14 @@ impl Decoder {
                     self.elements.set_deadline(self.date_ms.checked_add(from_first - 1).ok_or(Malformed)?)?;
                 }
                 Next::String
+            }
+            Next::DeadlineBehind => {
+                let deadline_ms = u64::from_le_bytes(array(&mut rest)?);
+                let deadline_ms = if deadline_ms == NO_DEADLINE { 0 } else { deadline_ms };
+                let deadline_ms = i64::try_from(deadline_ms).map_err(|_| Malformed)?;
+                self.elements.put(Entry::Int(deadline_ms), run)?;
+                self.left -= 1;
+                Next::First
             }
             Next::Mark => match length(&mut rest)? {
                 PLAIN_NODE => Next::String,
@@ -336,7 +412,7 @@ impl Decoder {
 
     /// Begins with the contents of a string.
     fn open(&mut self, head: Head, format: Option<Format>, run: &mut Vec<u8>) -> Result<(), Malformed> {
-        let there = self.input.rest().len() as u64 + self.to_come;
+        let there = self.to_come.saturating_add(self.input.rest().len() as u64);
         let max_bytes = if format.is_some() { u32::MAX.into() } else { self.max_bytes };
         let (left, bytes, unpacker) = match (head, format) {
             (Head::Int(number), None) => return self.string(Entry::Int(number), run),
@@ -356,26 +432,34 @@ impl Decoder {
         Ok(())
     }
 
-    /// Goes on with the contents of a string: one element of it, or a piece of the input. False: more is needed.
-    fn contents(&mut self, run: &mut Vec<u8>) -> Result<bool, Malformed> {
+    /// Goes on with the contents of a string: the elements of it that are there, until the run has grown to `full`, or a piece of the input. False:
+    /// more is needed.
+    fn contents(&mut self, run: &mut Vec<u8>, full: usize) -> Result<bool, Malformed> {
         if let Some(packed) = &mut self.contents.holder {
-            if let Some((piece, taken)) = packed.next(self.text.rest())? {
-                let piece = match piece {
-                    Piece::Element(entry) => {
-                        let long = matches!(entry, Entry::Bytes(bytes) if bytes.len() as u64 > self.max_bytes);
-                        if long {
-                            return Err(Malformed);
-                        }
-                        self.elements.put(entry, run)?;
-                        None
+            let (mut used, mut ends, mut rest) = (0, false, self.text.rest());
+            while !ends
+                && run.len() < full
+                && let Some((piece, taken)) = packed.next(rest)?
+            {
+                match piece {
+                    Piece::Element(Entry::Bytes(bytes)) if bytes.len() as u64 > self.max_bytes => {
+                        return Err(Malformed);
                     }
-                    Piece::Frame => None,
-                    Piece::End => Some(()),
-                };
-                self.text.take(taken);
-                if piece.is_some() {
-                    self.close()?;
+                    Piece::Element(entry) => {
+                        self.elements.put(entry, run)?;
+                    }
+                    Piece::Frame => {}
+                    Piece::End => ends = true,
                 }
+                used += taken;
+                rest = &rest[taken..];
+            }
+            self.text.take(used);
+            if ends {
+                self.close()?;
+            }
+            // An end may take no bytes.
+            if ends || used > 0 {
                 return Ok(true);
             }
         } else if self.contents.unpacker.is_none()
@@ -458,6 +542,7 @@ impl Decoder {
             _ if whole => Next::First,
             Layout::Scores => Next::Score,
             Layout::OldScores => Next::OldScore,
+            Layout::DeadlinesBehind if self.elements.strings_came() == 2 => Next::DeadlineBehind,
             _ => Next::String,
         };
     }

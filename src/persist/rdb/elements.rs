@@ -36,34 +36,63 @@ impl Hasher for Itself {
     }
 }
 
-/// The names seen, by 128 bits of hash under a random seed: two that are not the same are taken for the same at no chance that matters. Many
-/// small tables rather than a large one, so that none takes long to grow.
+/// So many names are in no table.
+const FEW: usize = 32;
+
+/// The names seen, by 128 bits of hash under a random seed: two that are not the same are taken for the same at no chance that matters. A few
+/// are looked for one after the other; for more there are many small tables rather than a large one, so that none takes long to grow.
 struct Names {
     seed: u64,
+    /// Halves of their hashes, as long as they are few.
+    few: [[u64; FEW]; 2],
+    count: usize,
+    /// How many may come.
+    expected: u64,
     tables: Vec<HashSet<u128, BuildHasherDefault<Itself>>>,
 }
 
 impl Names {
-    fn new(seed: u64) -> Names {
-        Names { seed, tables: Vec::new() }
+    fn new() -> Names {
+        Names { seed: 0, few: [[0; FEW]; 2], count: 0, expected: 0, tables: Vec::new() }
     }
 
-    /// About so many will come.
-    fn expect(&mut self, names: u64) {
-        debug_assert!(self.tables.is_empty());
-        let tables = (names / NAMES_A_TABLE).clamp(1, TABLES_MAX).next_power_of_two();
-        self.tables.resize_with(usize::try_from(tables).unwrap_or(1), HashSet::default);
+    fn begin(&mut self, seed: u64) {
+        (self.seed, self.count, self.expected) = (seed, 0, 0);
+        self.tables = Vec::new();
+    }
+
+    fn table(&mut self, low: u64, high: u64) -> bool {
+        if self.tables.is_empty() {
+            let tables = (self.expected / NAMES_A_TABLE).clamp(1, TABLES_MAX).next_power_of_two();
+            self.tables.resize_with(usize::try_from(tables).unwrap_or(1), HashSet::default);
+        }
+        #[expect(clippy::cast_possible_truncation, reason = "masked")]
+        let table = high as usize & (self.tables.len() - 1);
+        self.tables[table].insert(u128::from(high) << 64 | u128::from(low))
     }
 
     /// False: it was there.
     fn add(&mut self, name: &[u8]) -> bool {
-        if self.tables.is_empty() {
-            self.expect(0);
-        }
         let (low, high) = (hash_key(self.seed, name), hash_key(!self.seed, name));
-        #[expect(clippy::cast_possible_truncation, reason = "masked")]
-        let table = high as usize & (self.tables.len() - 1);
-        self.tables[table].insert(u128::from(high) << 64 | u128::from(low))
+        if self.count > FEW {
+            return self.table(low, high);
+        }
+        let [lows, highs] = &self.few;
+        if lows[..self.count].contains(&low)
+            && lows.iter().zip(highs).take(self.count).any(|(l, h)| (*l, *h) == (low, high))
+        {
+            return false;
+        }
+        if self.count < FEW {
+            (self.few[0][self.count], self.few[1][self.count]) = (low, high);
+        } else {
+            for at in 0..FEW {
+                self.table(self.few[0][at], self.few[1][at]);
+            }
+            self.table(low, high);
+        }
+        self.count += 1;
+        true
     }
 
     fn bytes(&self) -> usize {
@@ -82,23 +111,38 @@ pub struct Elements {
     deadline_ms: i64,
     /// The element at hand.
     element: Vec<u8>,
-    names: Option<Names>,
+    names: Names,
+    /// No name may come twice, and it is looked for.
+    distinct: bool,
     count: u64,
 }
 
 impl Elements {
-    /// `strings`: of an element. `distinct`: the value's encoding sees to it that no name is there twice.
     #[must_use]
-    pub fn new(kind: Kind, strings: usize, distinct: bool, seed: u64) -> Elements {
-        let names = (kind != Kind::List && !distinct).then(|| Names::new(seed));
-        Elements { kind, strings, came: 0, deadline_ms: 0, element: Vec::new(), names, count: 0 }
+    pub fn new() -> Elements {
+        Elements {
+            kind: Kind::List,
+            strings: 1,
+            came: 0,
+            deadline_ms: 0,
+            element: Vec::new(),
+            names: Names::new(),
+            distinct: false,
+            count: 0,
+        }
+    }
+
+    /// Begins with another value. `strings`: of an element. `distinct`: the value's encoding sees to it that no name is there twice.
+    pub fn begin(&mut self, kind: Kind, strings: usize, distinct: bool, seed: u64) {
+        (self.kind, self.strings, self.came, self.deadline_ms, self.count) = (kind, strings, 0, 0, 0);
+        self.element.clear();
+        self.distinct = kind != Kind::List && !distinct;
+        self.names.begin(seed);
     }
 
     /// About so many will come.
     pub fn expect(&mut self, elements: u64) {
-        if let Some(names) = &mut self.names {
-            names.expect(elements);
-        }
+        self.names.expected = elements;
     }
 
     /// Takes the next string; if that makes an element complete, the run has it (true).
@@ -109,9 +153,7 @@ impl Elements {
         match (self.came, self.kind) {
             (0, _) => {
                 let text = &mut [0; MAX_DIGITS];
-                if let Some(names) = &mut self.names
-                    && !names.add(string.text(text))
-                {
+                if self.distinct && !self.names.add(string.text(text)) {
                     return Err(Malformed);
                 }
                 string.put(&mut self.element);
@@ -172,6 +214,12 @@ impl Elements {
         self.came == 0
     }
 
+    /// How many strings of the element at hand came already.
+    #[must_use]
+    pub fn strings_came(&self) -> usize {
+        self.came
+    }
+
     /// How many have been complete.
     #[must_use]
     pub fn count(&self) -> u64 {
@@ -181,6 +229,6 @@ impl Elements {
     /// Memory held, in bytes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.element.capacity() + self.names.as_ref().map_or(0, Names::bytes)
+        self.element.capacity() + self.names.bytes()
     }
 }

@@ -1,5 +1,6 @@
 //! Writes a collection: runs of elements in, the bytes of a value out, in pieces. The encodings are the plain ones, which every Redis loads.
 
+use super::lzf::Packer;
 use super::{Kind, string, value_type};
 use crate::base::entry::{Entries, Entry};
 use crate::base::score;
@@ -60,6 +61,22 @@ impl Encoder {
     /// # Panics
     /// If an element is not whole. That there are more than was said fails in a debug build only.
     pub fn put(&mut self, run: &[u8], out: &mut Vec<u8>) {
+        self.put_by(run, out, string::write);
+    }
+
+    /// The same with strings packed where that makes them shorter.
+    ///
+    /// # Panics
+    /// As `put`.
+    pub fn put_packed(&mut self, run: &[u8], packer: &mut Packer, out: &mut Vec<u8>) {
+        self.put_by(run, out, |bytes, out| string::write_packed(bytes, packer, out));
+    }
+
+    fn put_by(&mut self, run: &[u8], out: &mut Vec<u8>, mut text: impl FnMut(&[u8], &mut Vec<u8>)) {
+        let mut write = |entry: Entry<'_>, out: &mut Vec<u8>| match entry {
+            Entry::Int(number) => string::write_int(number, out),
+            Entry::Bytes(bytes) => text(bytes, out),
+        };
         let mut entries = Entries::new(run);
         while let Some(first) = entries.next() {
             debug_assert!(self.left > 0, "no more elements than was said");
@@ -95,12 +112,5 @@ fn from_first(deadline: Entry<'_>, first_ms: u64) -> u64 {
     match deadline {
         Entry::Int(at @ 1..) => at.unsigned_abs().saturating_sub(first_ms) + 1,
         _ => 0,
-    }
-}
-
-fn write(entry: Entry<'_>, out: &mut Vec<u8>) {
-    match entry {
-        Entry::Int(number) => string::write_int(number, out),
-        Entry::Bytes(bytes) => string::write(bytes, out),
     }
 }

@@ -1,5 +1,6 @@
-//! Unpacks LZF (M. Lehmann's liblzf), in which Redis compresses strings, piece by piece: only the last 8 KiB of what was unpacked are kept to
-//! refer back to, so neither a long string nor a false claim of length costs memory.
+//! LZF (M. Lehmann's liblzf), in which Redis compresses strings. It is unpacked piece by piece: only the last 8 KiB of what was unpacked are kept
+//! to refer back to, so neither a long string nor a false claim of length costs memory. Packing needs all of a string. (The one crate for LZF
+//! is given up by its author, and has neither.)
 //!
 //! ```text
 //! 000LLLLL                     L + 1 bytes follow as they are
@@ -120,6 +121,127 @@ impl Unpacker {
     }
 }
 
+/// Unpacks a whole string, which is to have so many bytes.
+///
+/// # Errors
+/// If it does not come out so.
+pub fn unpack(mut input: &[u8], bytes: usize, out: &mut Vec<u8>) -> Result<(), Malformed> {
+    let start = out.len();
+    let end = start + bytes;
+    while let Some((&control, rest)) = input.split_first() {
+        let control = usize::from(control);
+        if control < 32 {
+            let (literals, behind) = rest.split_at_checked(control + 1).ok_or(Malformed)?;
+            out.extend_from_slice(literals);
+            input = behind;
+        } else {
+            let (long, rest) = if control >> 5 == 7 { rest.split_first().ok_or(Malformed)? } else { (&0, rest) };
+            let (&low, rest) = rest.split_first().ok_or(Malformed)?;
+            let (len, distance) =
+                ((control >> 5) + usize::from(*long) + 2, ((control & 31) << 8 | usize::from(low)) + 1);
+            let from = out.len().checked_sub(distance).filter(|from| *from >= start).ok_or(Malformed)?;
+            if out.len() + len > end {
+                return Err(Malformed);
+            }
+            if distance >= len {
+                out.extend_from_within(from..from + len);
+            } else {
+                // It runs into what it makes itself.
+                (from..from + len).for_each(|at| out.push(out[at]));
+            }
+            input = rest;
+        }
+    }
+    if out.len() == end { Ok(()) } else { Err(Malformed) }
+}
+
+/// Longest repeat, and as far as it may lie back.
+const REPEAT_MAX: usize = 264;
+/// Shortest repeat.
+const REPEAT_MIN: usize = 3;
+const LITERALS_MAX: usize = 32;
+const HASH_BITS: u32 = 13;
+
+/// Packs strings. Keeps where it has seen what, which is never cleared: places count on from string to string.
+pub struct Packer {
+    /// By the hash of three bytes where they were seen last.
+    seen: Box<[u32]>,
+    /// Where the string at hand begins.
+    start: u32,
+}
+
+impl Default for Packer {
+    fn default() -> Packer {
+        Packer { seen: vec![0; 1 << HASH_BITS].into_boxed_slice(), start: 1 }
+    }
+}
+
+impl Packer {
+    /// Appends `input`, packed, in at most `max_bytes`. False: it takes more; `out` has something of it then.
+    pub fn pack(&mut self, input: &[u8], max_bytes: usize, out: &mut Vec<u8>) -> bool {
+        let Ok(len) = u32::try_from(input.len()) else { return false };
+        if self.start.checked_add(len).is_none() {
+            self.seen.fill(0);
+            self.start = 1;
+        }
+        let start = self.start;
+        self.start += len;
+        let limit = out.len() + max_bytes;
+        // Literals that were not written yet begin there.
+        let (mut literals, mut at) = (0, 0);
+        while at + REPEAT_MIN <= input.len() {
+            let here = [input[at], input[at + 1], input[at + 2]];
+            let word = u32::from_le_bytes([here[0], here[1], here[2], 0]);
+            let slot = &mut self.seen[(word.wrapping_mul(0x9e37_79b1) >> (32 - HASH_BITS)) as usize];
+            let before = slot.wrapping_sub(start) as usize;
+            #[expect(clippy::cast_possible_truncation, reason = "it is at most the length, which fits")]
+            let place = at as u32;
+            let known = *slot >= start;
+            *slot = start + place;
+            if !known || at - before > WINDOW_BYTES || input[before..before + REPEAT_MIN] != here {
+                at += 1;
+                continue;
+            }
+            let most = (input.len() - at).min(REPEAT_MAX);
+            let same = REPEAT_MIN
+                + input[at + REPEAT_MIN..at + most]
+                    .iter()
+                    .zip(&input[before + REPEAT_MIN..])
+                    .take_while(|(a, b)| a == b)
+                    .count();
+            literals_out(&input[literals..at], out);
+            repeat_out(at - before - 1, same - 2, out);
+            if out.len() > limit {
+                return false;
+            }
+            at += same;
+            literals = at;
+        }
+        literals_out(&input[literals..], out);
+        out.len() <= limit
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "a chunk is at most 32 long")]
+fn literals_out(literals: &[u8], out: &mut Vec<u8>) {
+    for chunk in literals.chunks(LITERALS_MAX) {
+        out.push(chunk.len() as u8 - 1);
+        out.extend_from_slice(chunk);
+    }
+}
+
+/// A repeat from `distance + 1` bytes back, of `len + 2`.
+#[expect(clippy::cast_possible_truncation, reason = "13 bits of distance, 9 of length")]
+fn repeat_out(distance: usize, len: usize, out: &mut Vec<u8>) {
+    let high = (distance >> 8) as u8;
+    if len < 7 {
+        out.push((len as u8) << 5 | high);
+    } else {
+        out.extend_from_slice(&[7 << 5 | high, (len - 7) as u8]);
+    }
+    out.push(distance as u8);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,7 +272,7 @@ mod tests {
         Some(out)
     }
 
-    fn unpack(input: &[u8], said: u64, cuts: &[usize]) -> Result<Vec<u8>, Malformed> {
+    fn unpack_in_pieces(input: &[u8], said: u64, cuts: &[usize]) -> Result<Vec<u8>, Malformed> {
         let (mut unpacker, mut out, mut rest) = (Unpacker::new(said), Vec::new(), input);
         for cut in cuts.iter().chain(std::iter::once(&usize::MAX)) {
             let (now, later) = rest.split_at((*cut).min(rest.len()));
@@ -186,10 +308,32 @@ mod tests {
             match naive(&input) {
                 Some(want) => {
                     let said = (want.len() as u64).saturating_add_signed(off);
-                    let got = unpack(&input, said, &cuts);
+                    let got = unpack_in_pieces(&input, said, &cuts);
+                    let mut whole = b"before".to_vec();
+                    let same = unpack(&input, usize::try_from(said).unwrap(), &mut whole);
+                    prop_assert_eq!(same.is_ok(), got.is_ok());
+                    prop_assert!(same.is_err() || whole[6..] == want[..]);
                     if off == 0 { prop_assert!(got == Ok(want)) } else { prop_assert!(got.is_err()) }
                 }
-                None => prop_assert!(unpack(&input, 1 << 40, &cuts).is_err()),
+                None => prop_assert!(unpack_in_pieces(&input, 1 << 40, &cuts).is_err()),
+            }
+        }
+
+        #[test]
+        fn what_is_packed_comes_back(
+            words in proptest::collection::vec((0..40usize, 1..60usize), 0..200), noise in proptest::collection::vec(any::<u8>(), 100),
+        ) {
+            let mut packer = Packer::default();
+            for from in [0, words.len() / 2, 0] {
+                let input: Vec<u8> =
+                    words[from..].iter().flat_map(|(at, len)| noise[*at..(at + len).min(100)].iter().copied()).collect();
+                let mut packed = Vec::new();
+                prop_assert!(packer.pack(&input, input.len() * 2 + 1, &mut packed));
+                prop_assert_eq!(naive(&packed).unwrap(), &input[..]);
+                // With less room than that it says so.
+                if let Some(less) = packed.len().checked_sub(1) {
+                    prop_assert!(!packer.pack(&input, less, &mut Vec::new()));
+                }
             }
         }
 
@@ -197,7 +341,10 @@ mod tests {
         fn any_bytes(input in proptest::collection::vec(any::<u8>(), 0..100), cuts in proptest::collection::vec(0usize..9, 0..20)) {
             let want = naive(&input);
             let said = want.as_ref().map_or(1 << 20, |want| want.len() as u64);
-            prop_assert_eq!(unpack(&input, said, &cuts).ok(), want);
+            let mut whole = Vec::new();
+            let same = unpack(&input, usize::try_from(said).unwrap(), &mut whole).is_ok().then_some(whole);
+            prop_assert_eq!(&same, &want);
+            prop_assert_eq!(unpack_in_pieces(&input, said, &cuts).ok(), want);
         }
     }
 }

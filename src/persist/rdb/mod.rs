@@ -32,12 +32,14 @@
 mod decode;
 mod elements;
 mod encode;
+pub mod file;
 pub mod lzf;
 mod packed;
 pub mod payload;
 pub mod string;
 #[cfg(test)]
 mod tests;
+mod whole;
 
 pub use decode::{Decoder, Progress, kind_of};
 pub use encode::{Encoder, Form};
@@ -57,16 +59,23 @@ pub mod value_type {
     pub const ZSET: u8 = 3;
     pub const HASH: u8 = 4;
     pub const ZSET_2: u8 = 5;
+    pub const MODULE: u8 = 6;
+    pub const MODULE_2: u8 = 7;
     pub const HASH_ZIPMAP: u8 = 9;
     pub const LIST_ZIPLIST: u8 = 10;
     pub const SET_INTSET: u8 = 11;
     pub const ZSET_ZIPLIST: u8 = 12;
     pub const HASH_ZIPLIST: u8 = 13;
     pub const LIST_QUICKLIST: u8 = 14;
+    pub const STREAM: u8 = 15;
     pub const HASH_LISTPACK: u8 = 16;
     pub const ZSET_LISTPACK: u8 = 17;
     pub const LIST_QUICKLIST_2: u8 = 18;
+    pub const STREAM_2: u8 = 19;
     pub const SET_LISTPACK: u8 = 20;
+    pub const STREAM_3: u8 = 21;
+    /// Of Valkey 9: fields with deadlines.
+    pub const HASH_2: u8 = 22;
     pub const HASH_METADATA: u8 = 24;
     pub const HASH_LISTPACK_EX: u8 = 25;
 }

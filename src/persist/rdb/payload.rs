@@ -23,6 +23,12 @@ impl Checksum {
         self.0.update(bytes);
     }
 
+    /// The sum of all that has gone through.
+    #[must_use]
+    pub fn value(self) -> u64 {
+        self.0.finalize()
+    }
+
     /// The footer of a payload, when all of the value has gone through.
     #[must_use]
     pub fn footer(mut self) -> [u8; FOOTER_BYTES] {

@@ -10,7 +10,7 @@
 //! ```
 
 use super::Malformed;
-use super::lzf::Unpacker;
+use super::lzf::{Packer, Unpacker};
 use crate::base::int;
 
 const LENGTH_14: u8 = 0x40;
@@ -25,6 +25,8 @@ const LZF: u8 = 0xc3;
 pub const HEAD_BYTES_MAX: usize = 1 + 9 + 9;
 /// Longest text that is tried as an integer: `-2147483648`.
 const INT_TEXT_MAX: usize = 11;
+/// Shorter strings are not tried to be packed, as in Redis.
+const PACKED_MIN_BYTES: usize = 21;
 /// Input unpacked in one go.
 const PIECE_BYTES: usize = 1024;
 
@@ -86,6 +88,40 @@ pub fn write(bytes: &[u8], into: &mut Vec<u8>) {
     }
     write_length(bytes.len() as u64, into);
     into.extend_from_slice(bytes);
+}
+
+/// Writes a string, packed if that makes it shorter.
+pub fn write_packed(bytes: &[u8], packer: &mut Packer, into: &mut Vec<u8>) {
+    if bytes.len() < PACKED_MIN_BYTES {
+        return write(bytes, into);
+    }
+    let start = into.len();
+    into.push(LZF);
+    // The length is written when it is known, in as many bytes as it may take.
+    let room = if bytes.len() < 1 << 6 {
+        1
+    } else if bytes.len() < 1 << 14 {
+        2
+    } else {
+        5
+    };
+    into.resize(into.len() + room, 0);
+    write_length(bytes.len() as u64, into);
+    let contents = into.len();
+    let spent = contents - start;
+    if !packer.pack(bytes, bytes.len() - spent, into) {
+        into.truncate(start);
+        write_length(bytes.len() as u64, into);
+        return into.extend_from_slice(bytes);
+    }
+    let packed_bytes = into.len() - contents;
+    let [.., b3, b2, b1, b0] = (packed_bytes as u64).to_be_bytes();
+    let length = &mut into[start + 1..start + 1 + room];
+    match room {
+        1 => length[0] = b0,
+        2 => length.copy_from_slice(&[LENGTH_14 | b1, b0]),
+        _ => length.copy_from_slice(&[LENGTH_32, b3, b2, b1, b0]),
+    }
 }
 
 /// The first `N` bytes.
@@ -242,6 +278,20 @@ mod tests {
         #[test]
         fn round_trips(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             round_trip(&bytes);
+        }
+
+        #[test]
+        fn packed_strings_round_trip(words in proptest::collection::vec((0..9u8, 1..40usize), 0..300)) {
+            let bytes: Vec<u8> = words.iter().flat_map(|(word, n)| vec![b'a' + word; *n]).collect();
+            let (mut packer, mut coded) = (Packer::default(), Vec::new());
+            for bytes in [&bytes[..], &bytes[bytes.len() / 2..], &bytes[..]] {
+                coded.clear();
+                write_packed(bytes, &mut packer, &mut coded);
+                prop_assert!(coded.len() <= bytes.len() + 5);
+                let mut input = &coded[..];
+                prop_assert_eq!(text(&read(&mut input, u64::MAX).unwrap()), bytes);
+                prop_assert!(input.is_empty());
+            }
         }
 
         #[test]

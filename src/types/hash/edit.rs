@@ -39,19 +39,32 @@ pub(super) fn insert(
     deadline_ms: u64,
 ) -> Result<(), AllocError> {
     let field_len = needle.entry.text_len();
-    if let Body::Packed(bytes) = body {
-        let entry = Entry::of(value);
-        let more = small::bytes_to_insert(bytes, needle.entry, entry, deadline_ms);
-        if packed::count(bytes) < FIELDS_MAX && bytes.len().max(packed::HEAD_BYTES) + more <= SMALL_BYTES_MAX {
-            small::insert(bytes, needle.entry, entry, deadline_ms);
-            note_bounds(bytes, memory, field_len, value.len());
-            return Ok(());
-        }
+    if let Body::Packed(bytes) = body
+        && insert_small(bytes, memory, needle.entry, Entry::of(value), deadline_ms)
+    {
+        return Ok(());
     }
     let big = make_big(body, memory)?;
     big.insert(memory.slab, needle, needle.hash(memory.seed), value, deadline_ms)?;
     big.note_bounds(&memory.limits, field_len, value.len());
     Ok(())
+}
+
+/// The same for a small one; false: it would be too large.
+pub(super) fn insert_small(
+    bytes: &mut Vec<u8>,
+    memory: &Memory<'_>,
+    name: Entry<'_>,
+    value: Entry<'_>,
+    deadline_ms: u64,
+) -> bool {
+    let more = small::bytes_to_insert(bytes, name, value, deadline_ms);
+    let fits = packed::count(bytes) < FIELDS_MAX && bytes.len().max(packed::HEAD_BYTES) + more <= SMALL_BYTES_MAX;
+    if fits {
+        small::insert(bytes, name, value, deadline_ms);
+        note_bounds(bytes, memory, name.text_len(), value.text_len());
+    }
+    fits
 }
 
 fn note_bounds(bytes: &mut [u8], memory: &Memory<'_>, field_len: usize, value_len: usize) {

@@ -211,6 +211,10 @@ impl Container for Hash {
         self.table.heap_bytes() + self.timed.heap_bytes()
     }
 
+    fn kept_bytes(&self) -> u64 {
+        self.table.kept_bytes() as u64
+    }
+
     fn open_view(&mut self, _: &Slab, _: Span) -> View {
         self.views += 1;
         View(self.table.open_view(self.views))
@@ -268,15 +272,22 @@ impl Container for Hash {
     }
 
     fn extend(body: &mut Body<Hash>, memory: &mut Memory<'_>, run: &[u8]) -> Result<(), AllocError> {
+        if let Body::Packed(bytes) = body {
+            bytes.reserve(crate::types::packed::HEAD_BYTES + run.len().min(SMALL_BYTES_MAX));
+        }
         let mut entries = Entries::new(run);
         while let (Some(field), Some(value), Some(deadline)) = (entries.next(), entries.next(), entries.next()) {
             let deadline_ms = match deadline {
                 Entry::Int(deadline) => deadline.cast_unsigned().min(DEADLINE_MAX_MS),
                 Entry::Bytes(_) => 0,
             };
-            let (mut field_digits, mut value_digits) = ([0; int::MAX_DIGITS], [0; int::MAX_DIGITS]);
-            let (field, value) = (field.text(&mut field_digits), value.text(&mut value_digits));
-            edit::insert(body, memory, &Needle::new(field), value, deadline_ms)?;
+            if let Body::Packed(bytes) = body
+                && edit::insert_small(bytes, memory, field, value, deadline_ms)
+            {
+                continue;
+            }
+            let mut digits = [0; int::MAX_DIGITS];
+            edit::insert(body, memory, &Needle { entry: field }, value.text(&mut digits), deadline_ms)?;
         }
         Ok(())
     }

@@ -383,6 +383,10 @@ impl Container for List {
         self.nodes.heap_bytes()
     }
 
+    fn kept_bytes(&self) -> u64 {
+        self.nodes.epochs.kept_bytes()
+    }
+
     fn open_view(&mut self, slab: &Slab, span: Span) -> ListView {
         self.nodes.check(slab);
         ListView {

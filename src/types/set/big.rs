@@ -318,6 +318,10 @@ impl Container for Set {
         self.table.heap_bytes()
     }
 
+    fn kept_bytes(&self) -> u64 {
+        self.table.kept_bytes() as u64
+    }
+
     fn open_view(&mut self, _: &Slab, _: Span) -> View {
         self.views += 1;
         self.open_views += 1;

@@ -261,6 +261,10 @@ impl Container for Zset {
         self.table.heap_bytes() + self.versions.heap_bytes()
     }
 
+    fn kept_bytes(&self) -> u64 {
+        self.versions.kept_bytes()
+    }
+
     fn open_view(&mut self, slab: &Slab, span: Span) -> View {
         let id = self.versions.open(self.tree);
         View { id, cursor: Cursor::new(slab, self.tree, span.skip, usize::MAX, span.reverse) }

@@ -42,6 +42,10 @@ impl Versions {
         self.bytes + self.epochs.kept_bytes()
     }
 
+    pub(super) fn kept_bytes(&self) -> u64 {
+        self.epochs.kept_bytes()
+    }
+
     pub(super) fn heap_bytes(&self) -> usize {
         self.epochs.heap_bytes() + self.opened.capacity() * size_of::<Opened>()
     }

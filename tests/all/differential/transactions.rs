@@ -7,9 +7,9 @@ use crate::hostile::Random;
 
 /// A command, and which of the two clients sends it.
 #[derive(Clone)]
-struct Turn {
-    who: usize,
-    step: Step,
+pub(super) struct Turn {
+    pub(super) who: usize,
+    pub(super) step: Step,
 }
 
 impl Author {
@@ -149,8 +149,13 @@ fn alike(step: &Step, queued: &mut Vec<Step>, ours: &Reply, oracle: &Reply) -> b
 
 #[test]
 fn random_transactions_like_redis() {
+    run_random("random_transactions_like_redis", Author::turns);
+}
+
+/// Runs random programs of two clients on our servers and on `redis-server`.
+pub(super) fn run_random(test: &str, make: impl Fn(&mut Author) -> Vec<Turn>) {
     let Some(oracle) = Server::oracle() else {
-        return skip("random_transactions_like_redis", "there is no redis-server");
+        return skip(test, "there is no redis-server");
     };
     let servers = ["1", "3"].map(|workers| Server::with(&["--workers", workers]));
     let mut couples = servers.each_ref().map(|server| Couples::new(server, &oracle));
@@ -162,7 +167,7 @@ fn random_transactions_like_redis() {
         let mut author = Author { random: Random(own) };
         let depth = [1, 3, 20][author.random.below(3)];
         let which = author.random.below(2);
-        let program = author.turns();
+        let program = make(&mut author);
         if couples[which].run(&program, depth).is_some() {
             let mut fresh = Couples::new(&servers[which], &oracle);
             let (small, difference) = fresh.shrink(&program, depth).expect("the program fails again");

@@ -1,9 +1,9 @@
 //! Operations on sets in slices: what the head of `combine` says of many members.
 
-use super::super::runs::Runs;
 use super::{Goal, Operation, filter, store};
 use crate::base::entry::Entries;
 use crate::cmd::ctx::{Args, Budget, Ctx, Failure, Task};
+use crate::cmd::runs::Runs;
 use crate::db::collections::Viewed;
 use crate::db::hold::Mode;
 use crate::db::{Db, DbError};

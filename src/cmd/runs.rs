@@ -1,4 +1,4 @@
-//! Members on their way from a set to a reply or to another set: runs of entries in pieces, so that growing them never copies much. Owns the
+//! Elements on their way to a reply or to another container: runs of entries in pieces, so that growing them never copies much. Owns the
 //! pieces, and writing them as fast as a client takes them.
 
 use crate::base::entry::{Entries, Entry};
@@ -9,9 +9,9 @@ use std::collections::VecDeque;
 /// A piece is closed when it has become so long.
 const PIECE_BYTES: usize = 16 << 10;
 
-/// Members, in the order in which they came.
+/// Elements, in the order in which they came.
 #[derive(Default)]
-pub(super) struct Runs {
+pub struct Runs {
     pieces: VecDeque<Vec<u8>>,
     count: usize,
     bytes: usize,
@@ -20,12 +20,12 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// Members that were added.
+    /// Elements that were added.
     pub fn len(&self) -> usize {
         self.count
     }
 
-    /// Adds one member, which is appended to the run that is given.
+    /// Adds one, which is appended to the run that is given.
     pub fn push_with(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
         if self.pieces.back().is_none_or(|piece| piece.len() >= PIECE_BYTES) {
             self.pieces.push_back(Vec::new());
@@ -38,11 +38,7 @@ impl Runs {
         self.count += 1;
     }
 
-    pub fn push(&mut self, entry: Entry<'_>) {
-        self.push_with(|run| entry.put(run));
-    }
-
-    /// Adds a run of `count` members.
+    /// Adds a run of `count` elements.
     pub fn push_run(&mut self, run: Vec<u8>, count: usize) {
         self.bytes += run.len();
         self.count += count;
@@ -53,7 +49,7 @@ impl Runs {
         self.pieces.iter().flat_map(|piece| Entries::new(piece)).for_each(&mut visit);
     }
 
-    /// Writes members, until all are, the budget is spent or the client has enough to take. True: all are.
+    /// Writes elements, until all are, the budget is spent or the client has enough to take. True: all are.
     pub fn write(&mut self, ctx: &mut Ctx<'_>, budget: &mut Budget) -> bool {
         while let Some(piece) = self.pieces.front() {
             let mut entries = Entries::new(&piece[self.at..]);

@@ -1,0 +1,152 @@
+//! What an operator does with the server as a process: included files, the file of the process id, DEBUG, directives that do nothing here.
+
+use std::fs;
+
+use crate::control::servers;
+use crate::harness::{Folder, Kind, Reply, Server, run_to_end, script, under_test};
+
+#[test]
+fn included_files() {
+    if under_test().1 == Kind::Redis {
+        return;
+    }
+    let folder = Folder::new();
+    let path = |name: &str| folder.path().join(name).to_str().expect("text").to_owned();
+    fs::write(path("a.conf"), "timeout 7\nmaxclients 50\n").expect("a file");
+    fs::write(path("b.conf"), format!("timeout 9\ninclude '{}'\n", path("deep.txt"))).expect("a file");
+    fs::write(path("deep.txt"), "hz 33\n").expect("a file");
+    let text = format!("timeout 5\ninclude {} {}\nmaxclients 60\n", path("*.conf"), path("none*.conf"));
+    let server = Server::configured(&text, &[]);
+    let mut c = server.client();
+    for (name, value) in [("timeout", "9"), ("hz", "33"), ("maxclients", "60")] {
+        c.expect(&format!("CONFIG GET {name}"), &format!("['{name}', '{value}']"));
+    }
+    // What is in an included file is not written into this one, unless it has changed.
+    c.expect("CONFIG SET hz 44", "+OK");
+    c.expect("CONFIG REWRITE", "+OK");
+    let file = fs::read_to_string(server.folder().join("server.conf")).expect("the file");
+    assert!(file.contains(&format!("include {} {}\n", path("*.conf"), path("none*.conf"))), "{file}");
+    assert!(file.contains("\nhz 44\n") && file.matches("maxclients").count() == 1, "{file}");
+    for (name, text, what) in [
+        ("missing", "include /nonexistent/x.conf\n".to_owned(), "can't open config file '/nonexistent/x.conf'"),
+        ("loop", format!("include {}\n", path("loop")), "include each other"),
+        ("bad", format!("include {}\n", path("worse")), "at line 2"),
+    ] {
+        fs::write(path("worse"), "\nnosuch 1\n").expect("a file");
+        fs::write(path(name), text).expect("a file");
+        let (status, output) = run_to_end(&[&path(name)]);
+        assert!(!status.success() && output.contains(what), "{name}: {output}");
+    }
+}
+
+#[test]
+fn the_file_of_the_process_id() {
+    let folder = Folder::new();
+    let path = folder.path().join("server.pid");
+    let mut server = Server::with(&["--pidfile", path.to_str().expect("text")]);
+    if server.is_redis() {
+        return;
+    }
+    let text = fs::read_to_string(&path).expect("the file");
+    assert_eq!(text, format!("{}\n", server.pid()));
+    server.client().send(b"SHUTDOWN NOSAVE\r\n");
+    server.wait_exit();
+    assert!(!path.exists());
+}
+
+#[test]
+fn directives_without_effect_are_said_once() {
+    let server = Server::with(&[
+        "--tls-port",
+        "0",
+        "--repl-timeout",
+        "17",
+        "--replica-read-only",
+        "no",
+        "--activerehashing",
+        "no",
+    ]);
+    let mut c = server.client();
+    c.expect("CONFIG GET slave-read-only", "['slave-read-only', 'no']");
+    c.expect("CONFIG SET repl-backlog-size 2mb", "+OK");
+    c.expect("CONFIG GET repl-backlog-size", "['repl-backlog-size', '2097152']");
+    if !server.is_redis() {
+        let output = server.output();
+        let warned: Vec<&str> = output.lines().filter(|line| line.contains("without effect")).collect();
+        assert_eq!(warned.len(), 2, "{output}");
+        assert!(
+            warned[0].ends_with("replica-read-only, repl-timeout")
+                || warned[0].ends_with("repl-timeout, replica-read-only"),
+            "{output}"
+        );
+        assert!(warned[1].ends_with("activerehashing"), "{output}");
+    }
+}
+
+#[test]
+fn debug() {
+    for server in servers(&[]) {
+        let mut c = server.client();
+        c.expect("SET k value", "+OK");
+        c.expect("HSET small f v", ":1");
+        script(
+            &server,
+            &mut c,
+            r"
+            DEBUG NOSUCH                            => -ERR unknown subcommand or wrong number of arguments for 'NOSUCH'. Try DEBUG HELP.
+            DEBUG OBJECT nosuch                     => -ERR no such key
+            DEBUG LISTPACK nosuch                   => -ERR no such key
+            DEBUG LISTPACK k                        => -ERR Not a listpack encoded object.
+            DEBUG LISTPACK small                    => +Listpack structure printed on stdout
+            DEBUG QUICKLIST-PACKED-THRESHOLD 200b   => +OK
+            DEBUG QUICKLIST-PACKED-THRESHOLD x      => -ERR argument must be a memory value bigger than 1 and smaller than 4gb
+            DEBUG REPLYBUFFER PEAK-RESET-TIME 100   => +OK
+            DEBUG REPLYBUFFER RESIZING 0            => +OK
+            DEBUG ERROR 'SOMETHING went wrong'      => -SOMETHING went wrong
+            DEBUG PROTOCOL integer                  => :12345
+            DEBUG PROTOCOL array                    => [:0, :1, :2]
+            DEBUG PROTOCOL double                   => '3.141'
+            DEBUG PROTOCOL nosuch                   => -ERR Wrong protocol type name.
+            ",
+        );
+        let told = c.run("DEBUG OBJECT k");
+        let Reply::Simple(told) = told else { panic!("{told:?}") };
+        assert!(
+            told.starts_with("Value at:0x")
+                && told.contains(" encoding:embstr ")
+                && told.contains(" lru_seconds_idle:0"),
+            "{told}"
+        );
+        if !server.is_redis() {
+            c.expect("DEBUG STRINGMATCH-LEN a*c abbc", ":1");
+            c.expect("DEBUG STRINGMATCH-LEN a*d abbc", ":0");
+            assert!(c.run("DEBUG JMAP").text().contains("slab_used:"));
+        }
+        // Expired keys stay until they are asked for.
+        c.expect("DEBUG SET-ACTIVE-EXPIRE 0", "+OK");
+        (0..50).for_each(|n| c.expect(&format!("SET gone{n} v PX 1"), "+OK"));
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        c.expect("DBSIZE", ":52");
+        c.expect("GET gone1", "nil");
+        c.expect("DBSIZE", ":51");
+        c.expect("DEBUG SET-ACTIVE-EXPIRE 1", "+OK");
+        crate::harness::eventually("the others go too", || c.run("DBSIZE") == Reply::Int(2));
+    }
+    // Nobody may, unless the operator says so.
+    if under_test().1 == Kind::Dolmen {
+        let server = Server::with(&["--enable-debug-command", "no"]);
+        server.client().expect("DEBUG SLEEP 0", "-ERR DEBUG command not allowed.");
+        server.client().expect(
+            "CONFIG SET dir /",
+            "-ERR CONFIG SET failed (possibly related to argument 'dir') - can't set protected config",
+        );
+        let server = Server::with(&["--enable-debug-command", "local", "--enable-protected-configs", "local"]);
+        server.client().expect("DEBUG SLEEP 0", "+OK");
+        server.client().expect(
+            "CONFIG SET dir /nonexistent",
+            "-ERR CONFIG SET failed (possibly related to argument 'dir') - No such file or directory",
+        );
+        server.client().expect("CONFIG SET dir /", "+OK");
+        server.client().expect("CONFIG GET dir", "['dir', '/']");
+    }
+}
