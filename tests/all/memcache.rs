@@ -423,6 +423,28 @@ fn a_large_value_behind_what_waits() {
     }
 }
 
+/// The window that ends a cut line holds the beginning of its value, or all of it and more.
+#[test]
+fn a_large_value_behind_a_line_in_pieces() {
+    for cache in [Some(Cache::ours(&["--workers", "2"])), Cache::oracle(&[])].into_iter().flatten() {
+        let mut c = cache.connect();
+        for len in [16_300, 16_500, 17_000, 60_000, 300_000] {
+            let value = "v".repeat(len);
+            for line in [format!("set k 0 0 {len}"), format!("ms k {len} F0")] {
+                let stored = if line.starts_with("set") { "STORED" } else { "HD" };
+                for cut in [1, 5, line.len(), line.len() + 1] {
+                    let stream = lines(&format!("{line}|{value}|get k|mn"));
+                    // Answered before the rest comes: so the server has read just that.
+                    c.send(format!("mn\r\n{}", &stream[..cut]).as_bytes());
+                    c.expect("mn", "MN");
+                    c.send(&stream.as_bytes()[cut..]);
+                    c.expect(&format!("{line}, cut at {cut}"), &format!("{stored}|VALUE k 0 {len}|{value}|END|MN"));
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn requests_in_pieces() {
     let cache = Cache::ours(&[]);
@@ -452,6 +474,7 @@ fn meta_stampede_protection() {
         ("mg v N30 v t", "VA 0 t30 Z|"),
         ("ms v 5 T100|value", "HD"),
         ("mg v v N30", "VA 5|value"),
+        ("mg v t R99", "HD t100"),
         ("mg v t R101", "HD t100 W"),
         ("mg v t R101", "HD t100 Z"),
         ("mg v t R50", "HD t100 Z"),

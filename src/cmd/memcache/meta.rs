@@ -270,7 +270,8 @@ fn tell(ctx: &mut Ctx<'_>, key: Key<'_>, flags: Args<'_>, terms: &Terms, facts: 
             b'R' => {
                 let below = terms.due(terms.recache, now_ms);
                 let is_below = match (below, deadline_ms) {
-                    (Due::At(at), Some(deadline_ms)) => deadline_ms < at,
+                    // By the second, as `t` tells it: else what has just got 30 s would be below 30.
+                    (Due::At(at), Some(_)) => seconds_left(deadline_ms, now_ms) < seconds_left(Some(at), now_ms),
                     _ => false,
                 };
                 won |= is_below && !sent && !created;
