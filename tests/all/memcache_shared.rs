@@ -417,7 +417,8 @@ fn a_large_value_behind_a_head_in_pieces() {
                 s.write_all(&[&frame(0x0a, "", b"", b"", 0), &stream[..cut]].concat()).expect("it reads");
                 assert_eq!(reply(&mut s).0, 0x0a);
                 s.write_all(&stream[cut..]).expect("it reads");
-                let bodies = [reply(&mut s), reply(&mut s)].map(|(opcode, status, _, body)| (opcode, status, body.len()));
+                let bodies =
+                    [reply(&mut s), reply(&mut s)].map(|(opcode, status, _, body)| (opcode, status, body.len()));
                 assert_eq!(bodies, [(0x01, 0, 0), (0x00, 0, len + 4)], "{len} bytes, cut at {cut}");
             }
         }
