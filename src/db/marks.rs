@@ -140,6 +140,15 @@ impl Db<'_> {
         }
     }
 
+    /// The number of what was stored at a key just now. What was gone at once, for its deadline, has one that no other value will have.
+    ///
+    /// # Errors
+    /// [`DbError::OutOfMemory`].
+    pub fn cas_of_stored(&mut self, key: Key<'_>) -> Result<u64, DbError> {
+        // (The search has turned to the key's shard.)
+        Ok(self.cas_of(key)?.unwrap_or_else(|| self.next_cas()))
+    }
+
     /// Changes the marks of the string at a key, which gets some if it has none; returns them as they are then.
     ///
     /// # Errors

@@ -295,7 +295,8 @@ impl Session {
                     backlog.extend_from_slice(&bytes[at..]);
                 }
             }
-            if flow != Flow::Read || at == bytes.len() {
+            // (A value that is received in place from here on may lie in the rest of this window.)
+            if !matches!(flow, Flow::Read | Flow::Sink) || at == bytes.len() {
                 return flow;
             }
         }

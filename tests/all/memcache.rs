@@ -97,6 +97,11 @@ impl Mc {
         self.stream.get_mut().write_all(bytes).expect("the server reads");
     }
 
+    /// For what is sent while another thread reads.
+    pub fn writer(&self) -> UnixStream {
+        self.stream.get_ref().try_clone().expect("a second descriptor")
+    }
+
     /// Up to the end of a line.
     pub fn line(&mut self) -> String {
         let mut line = Vec::new();
@@ -423,6 +428,44 @@ fn a_large_value_behind_what_waits() {
     }
 }
 
+/// What is gone at once was stored nevertheless, under a number of its own.
+#[test]
+fn numbers_of_what_is_gone_at_once() {
+    for cache in [Some(Cache::ours(&["--workers", "2"])), Cache::oracle(&[])].into_iter().flatten() {
+        let mut c = cache.connect();
+        let mut seen = Vec::new();
+        for request in ["ms k 1 T-1 c|v", "ms k 1 ME T-1 c|v", "ms k 1 c|v", "ms k 1 MR T-1 c|v", "ms k 1 ME c|v"] {
+            c.send(lines(request).as_bytes());
+            let line = c.line();
+            let number: u64 = line.strip_prefix("HD c").and_then(|number| number.parse().ok()).expect(&line);
+            assert!(number > 0 && !seen.contains(&number), "{request}: {number} after {seen:?}");
+            seen.push(number);
+        }
+    }
+}
+
+/// The window that ends a cut line holds the beginning of its value, or all of it and more.
+#[test]
+fn a_large_value_behind_a_line_in_pieces() {
+    for cache in [Some(Cache::ours(&["--workers", "2"])), Cache::oracle(&[])].into_iter().flatten() {
+        let mut c = cache.connect();
+        for len in [16_300, 16_500, 17_000, 60_000, 300_000] {
+            let value = "v".repeat(len);
+            for line in [format!("set k 0 0 {len}"), format!("ms k {len} F0")] {
+                let stored = if line.starts_with("set") { "STORED" } else { "HD" };
+                for cut in [1, 5, line.len(), line.len() + 1] {
+                    let stream = lines(&format!("{line}|{value}|get k|mn"));
+                    // Answered before the rest comes: so the server has read just that.
+                    c.send(format!("mn\r\n{}", &stream[..cut]).as_bytes());
+                    c.expect("mn", "MN");
+                    c.send(&stream.as_bytes()[cut..]);
+                    c.expect(&format!("{line}, cut at {cut}"), &format!("{stored}|VALUE k 0 {len}|{value}|END|MN"));
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn requests_in_pieces() {
     let cache = Cache::ours(&[]);
@@ -450,8 +493,12 @@ fn meta_stampede_protection() {
         ("mg miss", "EN"),
         ("mg v N30 v t", "VA 0 t30 W|"),
         ("mg v N30 v t", "VA 0 t30 Z|"),
+        ("mg v2 t N30 t", "CLIENT_ERROR duplicate flag"),
+        ("mg v2 t N30", "HD t-1 W"),
+        ("mg v2 t", "HD t30 Z"),
         ("ms v 5 T100|value", "HD"),
         ("mg v v N30", "VA 5|value"),
+        ("mg v t R99", "HD t100"),
         ("mg v t R101", "HD t100 W"),
         ("mg v t R101", "HD t100 Z"),
         ("mg v t R50", "HD t100 Z"),

@@ -434,6 +434,27 @@ fn binary_in_pieces() {
     }
 }
 
+/// The window that ends a cut head holds the beginning of its value, or all of it and more.
+#[test]
+fn a_large_value_behind_a_head_in_pieces() {
+    for cache in [Some(Cache::ours(&["--workers", "2"])), Cache::oracle(&[])].into_iter().flatten() {
+        let mut s = over_unix(&cache);
+        for len in [16_300, 17_000, 60_000, 300_000] {
+            let stream =
+                [frame(0x01, "large", &[0; 8], &vec![b'v'; len], 0), frame(0x00, "large", b"", b"", 0)].concat();
+            for cut in [1, 23, 24, 30, 36] {
+                // Answered before the rest comes: so the server has read just that.
+                s.write_all(&[&frame(0x0a, "", b"", b"", 0), &stream[..cut]].concat()).expect("it reads");
+                assert_eq!(reply(&mut s).0, 0x0a);
+                s.write_all(&stream[cut..]).expect("it reads");
+                let bodies =
+                    [reply(&mut s), reply(&mut s)].map(|(opcode, status, _, body)| (opcode, status, body.len()));
+                assert_eq!(bodies, [(0x01, 0, 0), (0x00, 0, len + 4)], "{len} bytes, cut at {cut}");
+            }
+        }
+    }
+}
+
 /// On the port of Redis the magic byte tells the protocol.
 #[test]
 fn binary_on_the_port_of_redis() {

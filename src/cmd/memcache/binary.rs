@@ -148,8 +148,8 @@ fn finish(ctx: &mut Ctx<'_>, key: Key<'_>, stored: Result<Stored, DbError>, head
     let status = match stored {
         Ok(Stored::Done) => {
             // Nobody reads it, so it need not be given yet.
-            let cas = if header.is_quiet() { Ok(None) } else { ctx.db.cas_of(key) };
-            return done(ctx, &header, cas.ok().flatten().unwrap_or(0));
+            let cas = if header.is_quiet() { Ok(0) } else { ctx.db.cas_of_stored(key) };
+            return done(ctx, &header, cas.unwrap_or(0));
         }
         Ok(Stored::NotFound) => Status::NotFound,
         Ok(Stored::Exists) => Status::Exists,
@@ -202,7 +202,7 @@ pub fn arithmetic(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         Err(error) => return fail(ctx, &header, status_of(error)),
     };
     if !header.is_quiet() {
-        let cas = ctx.db.cas_of(key).ok().flatten().unwrap_or(0);
+        let cas = ctx.db.cas_of_stored(key).unwrap_or(0);
         frame(ctx, &header, &sum.to_be_bytes(), cas);
     }
     Outcome::Done

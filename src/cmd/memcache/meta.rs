@@ -239,14 +239,15 @@ fn vivify(ctx: &mut Ctx<'_>, key: Key<'_>, terms: &Terms) -> Result<Facts, DbErr
             ctx.also(key, Event::Expire);
         }
     }
-    let cas = ctx.db.cas_of(key)?.unwrap_or(0);
+    let cas = ctx.db.cas_of_stored(key)?;
     Ok(Facts { bytes: 0, flags: 0, cas, state: 0, deadline_ms, idle_s: 0, was_hit: false })
 }
 
 /// Answers with what there is, and does to it what the flags say.
 fn tell(ctx: &mut Ctx<'_>, key: Key<'_>, flags: Args<'_>, terms: &Terms, facts: Facts, created: bool) -> Outcome {
     let now_ms = ctx.db.now_ms();
-    let (mut won, mut deadline_ms, mut due) = (created, facts.deadline_ms, None);
+    // As memcached tells it, what was just made has no deadline in front of its `N`.
+    let (mut won, mut deadline_ms, mut due) = (created, facts.deadline_ms.filter(|_| !created), None);
     let sent = facts.state & state::WON != 0;
     if terms.value {
         ctx.out().extend(b"VA ");
@@ -265,10 +266,13 @@ fn tell(ctx: &mut Ctx<'_>, key: Key<'_>, flags: Args<'_>, terms: &Terms, facts: 
                     Due::Past => Some(now_ms),
                 };
             }
+            // In their order: the last one counts.
+            b'N' if created => (due, deadline_ms) = (None, facts.deadline_ms),
             b'R' => {
                 let below = terms.due(terms.recache, now_ms);
                 let is_below = match (below, deadline_ms) {
-                    (Due::At(at), Some(deadline_ms)) => deadline_ms < at,
+                    // By the second, as `t` tells it: else what has just got 30 s would be below 30.
+                    (Due::At(at), Some(_)) => seconds_left(deadline_ms, now_ms) < seconds_left(Some(at), now_ms),
                     _ => false,
                 };
                 won |= is_below && !sent && !created;
@@ -367,11 +371,11 @@ fn finish(ctx: &mut Ctx<'_>, key: Key<'_>, stored: Result<Stored, DbError>, abou
             return;
         }
     };
-    let cas = if terms.wants_cas && stored == Ok(Stored::Done) { ctx.db.cas_of(key) } else { Ok(None) };
+    let cas = if terms.wants_cas && stored == Ok(Stored::Done) { ctx.db.cas_of_stored(key) } else { Ok(0) };
     ctx.out().extend(code);
     for word in flags {
         match word[0] {
-            b'c' => put_number(ctx, b'c', cas.ok().flatten().unwrap_or(0)),
+            b'c' => put_number(ctx, b'c', cas.unwrap_or(0)),
             b's' => {
                 let bytes = ctx.db.len_for_write(key).ok().flatten().unwrap_or(0);
                 put_number(ctx, b's', bytes as u64);
@@ -496,7 +500,7 @@ fn change(ctx: &mut Ctx<'_>, key: Key<'_>, terms: &Terms, created: bool, now_ms:
 fn tell_sum(ctx: &mut Ctx<'_>, key: Key<'_>, flags: Args<'_>, terms: &Terms, sum: u64) -> Outcome {
     let mut digits = [0; MAX_DIGITS];
     let text = int::write_u64(&mut digits, sum);
-    let cas = if terms.wants_cas { ctx.db.cas_of(key).ok().flatten() } else { None };
+    let cas = if terms.wants_cas { ctx.db.cas_of_stored(key).ok() } else { None };
     if terms.value {
         ctx.out().extend(b"VA ");
         ctx.out().extend(int::write_u64(&mut [0; MAX_DIGITS], text.len() as u64));

@@ -6,16 +6,23 @@
 //! digit has no space behind it, what was read in base64 is not remembered, a bad line of keys takes no earlier reply back.
 
 use std::collections::HashMap;
+use std::io::Write;
 
 use crate::harness::skip;
 use crate::hostile::Random;
 use crate::memcache::{Cache, Mc};
 
-/// Where a request names a number that was seen: the first, the second, ... of them, modulo how many there were.
+/// Where a request names a number that was seen: the first, the second, ... of them, modulo how many there were. Behind `OF` stands the key whose
+/// number it has to be.
 const SEEN: char = '#';
+const OF: char = '@';
+/// Numbers below it are none that either server gives.
+const NUMBERS: usize = 9;
 
 struct Author {
     random: Random,
+    /// Of the keys: each program has its own, as memcached forgets by the second.
+    prefix: u64,
 }
 
 impl Author {
@@ -27,7 +34,7 @@ impl Author {
         if self.random.below(60) == 0 {
             "k".repeat(249 + self.random.below(4))
         } else {
-            format!("s{}", self.random.below(6))
+            format!("s{}.{}", self.prefix, self.random.below(6))
         }
     }
 
@@ -39,7 +46,7 @@ impl Author {
     }
 
     fn number_key(&mut self) -> String {
-        format!("n{}", self.random.below(3))
+        format!("n{}.{}", self.prefix, self.random.below(3))
     }
 
     fn value(&mut self) -> String {
@@ -55,9 +62,18 @@ impl Author {
 
     fn seen(&mut self) -> String {
         if self.random.below(4) == 0 {
-            self.random.below(9).to_string()
+            self.random.below(NUMBERS).to_string()
         } else {
             format!("{SEEN}{}{SEEN}", self.random.below(1000))
+        }
+    }
+
+    /// `I` asks which of two numbers is later. Ours tells that of one key's only.
+    fn seen_of(&mut self, key: &str) -> String {
+        if self.random.below(4) == 0 {
+            self.random.below(NUMBERS).to_string()
+        } else {
+            format!("{SEEN}{}{OF}{key}{SEEN}", self.random.below(1000))
         }
     }
 
@@ -76,7 +92,7 @@ impl Author {
         format!("{verb} {key} {flags} {seconds} {}{cas}{noreply}\r\n{value}\r\n", value.len())
     }
 
-    fn flags(&mut self, letters: &[&str]) -> String {
+    fn flags(&mut self, key: &str, letters: &[&str]) -> String {
         let mut flags = String::new();
         let mut left = letters.to_vec();
         for _ in 0..self.random.below(5) {
@@ -84,9 +100,13 @@ impl Author {
             flags.push(' ');
             flags.push_str(letter);
             match letter {
-                "T" | "N" | "R" => flags.push_str(self.seconds()),
-                "O" => flags.push_str(self.pick(&["", "opaque", "0123456789012345678901234567890123456789"])),
-                "C" => flags.push_str(&self.seen()),
+                "T" => flags.push_str(self.seconds()),
+                // (None that a time to live may just have reached: memcached's clock ticks by the second, at a time of its own.)
+                "R" => flags.push_str(self.pick(&["0", "500", "20000", "2591000", "-1", "2592001"])),
+                // (What is made to be gone at once is told with a time beyond 2^32 by memcached.)
+                "N" => flags.push_str(self.pick(&["0", "1000", "50000"])),
+                "O" => flags.push_str(self.pick(&["", "opaque"])),
+                "C" => flags.push_str(&self.seen_of(key)),
                 "F" => flags.push_str(self.pick(&["0", "9", "4294967295"])),
                 "M" => flags.push_str(self.pick(&["S", "E", "A", "P", "R", "?", ""])),
                 _ => {}
@@ -103,17 +123,20 @@ impl Author {
                 let keys: String = (0..=self.random.below(4)).map(|_| format!(" {}", self.short_key())).collect();
                 format!("{verb}{keys}\r\n")
             }
-            7 | 8 => format!(
-                "mg {}{}\r\n",
-                self.key(),
-                self.flags(&["v", "s", "f", "t", "c", "k", "q", "u", "O", "T", "N", "R"])
-            ),
-            9 | 10 => {
-                let (key, value) = (self.key(), self.value());
-                let flags = self.flags(&["F", "T", "C", "M", "I", "k", "c", "q", "O"]);
-                format!("ms {} {}{flags}\r\n{value}\r\n", &key[..key.len().min(250)], value.len())
+            7 | 8 => {
+                let key = self.key();
+                let flags = self.flags(&key, &["v", "s", "f", "t", "c", "k", "q", "u", "O", "T", "N", "R"]);
+                format!("mg {key}{flags}\r\n")
             }
-            11 => format!("md {}{}\r\n", self.key(), self.flags(&["C", "I", "T", "k", "q", "O"])),
+            9 | 10 => {
+                let (key, value) = (self.short_key(), self.value());
+                let flags = self.flags(&key, &["F", "T", "C", "M", "I", "k", "c", "q", "O"]);
+                format!("ms {key} {}{flags}\r\n{value}\r\n", value.len())
+            }
+            11 => {
+                let key = self.key();
+                format!("md {key}{}\r\n", self.flags(&key, &["C", "I", "T", "k", "q", "O"]))
+            }
             12 => format!("delete {}{}\r\n", self.key(), self.noreply()),
             13 => {
                 let key = self.number_key();
@@ -121,7 +144,7 @@ impl Author {
                     0 => format!("set {key} 3 0 4\r\n{}\r\n", 5000 + self.random.below(4000)),
                     1 => format!("incr {key} {}{}\r\n", self.random.below(3), self.noreply()),
                     2 => format!("decr {key} {}\r\n", self.random.below(3)),
-                    3 => format!("ma {key} N0 J7000 D2{}\r\n", self.flags(&["v", "t", "c", "k", "q", "O"])),
+                    3 => format!("ma {key} N0 J7000 D2{}\r\n", self.flags(&key, &["v", "t", "c", "k", "q", "O"])),
                     _ => format!("get {key}\r\n"),
                 }
             }
@@ -153,7 +176,6 @@ impl Author {
                     "ms s1 2 Tx\r\nab\r\n",
                     "set s1 0 0 -1\r\n",
                     "set s1 0 0 2\r\nabc\n",
-                    "flush_all\r\n",
                     "flush_all x\r\n",
                     "\r\n",
                 ])
@@ -170,16 +192,24 @@ impl Author {
 #[derive(Default)]
 struct Numbers {
     seen: Vec<[String; 2]>,
+    /// Those that were told together with their key.
+    seen_of: HashMap<String, Vec<[String; 2]>>,
     pairs: HashMap<String, String>,
 }
 
 impl Numbers {
     /// A request with the numbers of one server in it.
     fn fill(&self, request: &str, server: usize) -> String {
-        let parts = request.split(SEEN).enumerate().map(|(i, part)| match (i % 2, part.parse::<usize>()) {
-            (1, Ok(at)) if !self.seen.is_empty() => self.seen[at % self.seen.len()][server].clone(),
-            (1, _) => "1".to_owned(),
-            _ => part.to_owned(),
+        let parts = request.split(SEEN).enumerate().map(|(i, part)| {
+            if i % 2 == 0 {
+                return part.to_owned();
+            }
+            let (at, seen) = match part.split_once(OF) {
+                Some((at, key)) => (at, self.seen_of.get(key).map_or(&[][..], Vec::as_slice)),
+                None => (part, &self.seen[..]),
+            };
+            let at: usize = at.parse().expect("a place");
+            if seen.is_empty() { "1".to_owned() } else { seen[at % seen.len()][server].clone() }
         });
         parts.collect()
     }
@@ -191,11 +221,16 @@ impl Numbers {
             return false;
         }
         let told = ours[0] == "VALUE" && ours.len() == 5;
+        let key = if told { Some(ours[1]) } else { ours.iter().find_map(|word| word.strip_prefix('k')) };
         ours.iter().zip(&oracle).enumerate().all(|(i, (a, b))| {
             if a == b {
                 return true;
             }
-            let seconds = |word: &str| word.strip_prefix('t').and_then(|seconds| seconds.parse::<i64>().ok());
+            // (memcached tells what is gone at once with a time just below 2^32.)
+            let seconds = |word: &str| {
+                let seconds = word.strip_prefix('t')?.parse::<i64>().ok()?;
+                Some(if seconds > i64::from(u32::MAX / 2) { 0 } else { seconds })
+            };
             if let (Some(a), Some(b)) = (seconds(a), seconds(b)) {
                 return a.abs_diff(b) <= 2;
             }
@@ -205,6 +240,9 @@ impl Numbers {
             match (number(a), number(b)) {
                 (Some(a), Some(b)) => {
                     let known = self.pairs.entry(a.clone()).or_insert_with(|| b.clone());
+                    if let Some(key) = key {
+                        self.seen_of.entry(key.to_owned()).or_default().push([a.clone(), b.clone()]);
+                    }
                     self.seen.push([a, b.clone()]);
                     *known == b
                 }
@@ -214,19 +252,24 @@ impl Numbers {
     }
 }
 
-/// All that a server says to some requests.
+/// All that a server says to some requests. They are sent meanwhile, as both servers read no more from a client that takes no replies.
 fn answers(c: &mut Mc, requests: &str, piece: usize) -> Vec<String> {
-    for piece in format!("{requests}mn\r\n").as_bytes().chunks(piece) {
-        c.send(piece);
-    }
-    let mut lines = Vec::new();
-    loop {
-        let line = c.line();
-        if line == "MN" {
-            return lines;
+    let mut writer = c.writer();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for piece in format!("{requests}mn\r\n").as_bytes().chunks(piece) {
+                writer.write_all(piece).expect("the server reads");
+            }
+        });
+        let mut lines = Vec::new();
+        loop {
+            let line = c.line();
+            if line == "MN" {
+                return lines;
+            }
+            lines.push(line);
         }
-        lines.push(line);
-    }
+    })
 }
 
 #[test]
@@ -237,29 +280,35 @@ fn random_programs_like_memcached() {
     let server = Cache::ours(&["--workers", "2"]);
     let seed = super::number("DOLMEN_DIFF_SEED").unwrap_or(20_261_130);
     let wanted = usize::try_from(super::number("DOLMEN_DIFF_COMMANDS").unwrap_or(20_000)).expect("a count");
+    // memcached counts from 1 on.
+    answers(&mut oracle.connect(), &"set s 0 0 1\r\nv\r\n".repeat(NUMBERS), 1 << 20);
     let (mut sent, mut round) = (0, 0);
     while sent < wanted {
         let own = seed.wrapping_add(round);
-        let mut author = Author { random: Random(own) };
+        let mut author = Author { random: Random(own), prefix: own };
         let (depth, piece) = ([1, 2, 10, 50][author.random.below(4)], [50, 1000, 1 << 20][author.random.below(3)]);
         let program = author.program();
         let mut numbers = Numbers::default();
         let (mut ours, mut theirs) = (server.connect(), oracle.connect());
-        ours.ask("flush_all", "OK");
-        theirs.ask("flush_all", "OK");
         for (i, requests) in program.chunks(depth).enumerate() {
             let requests = requests.concat();
             let a = answers(&mut ours, &numbers.fill(&requests, 0), piece);
             let b = answers(&mut theirs, &numbers.fill(&requests, 1), piece);
-            let same = a.len() == b.len() && a.iter().zip(&b).all(|(a, b)| numbers.same(a, b));
-            let cut = |text: &str| text.chars().take(3000).collect::<String>();
+            let other = a.iter().zip(&b).position(|(a, b)| !numbers.same(a, b));
+            let same = a.len() == b.len() && other.is_none();
+            let from = other.unwrap_or(0);
+            let cut = |text: &str| {
+                let lines = text.lines().map(|line| line.chars().take(80).collect::<String>());
+                lines.collect::<Vec<_>>().join("\n")
+            };
             assert!(
                 same,
-                "the servers differ (DOLMEN_DIFF_SEED={own}), after {} requests, by:\n{}\n  ours:      {}\n  memcached: {}",
+                "the servers differ (DOLMEN_DIFF_SEED={own}), after these {} requests:\n{}\nby:\n{}\n  ours:      {}\n  memcached: {}",
                 i * depth,
+                cut(&program[..i * depth].concat()),
                 cut(&requests),
-                cut(&a.join(" | ")),
-                cut(&b.join(" | ")),
+                cut(&a[from..].join(" | ")),
+                cut(&b[from..].join(" | ")),
             );
         }
         (sent, round) = (sent + program.len(), round + 1);
