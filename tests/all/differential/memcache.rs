@@ -252,23 +252,22 @@ impl Numbers {
     }
 }
 
-/// All that a server says to some requests. They are sent meanwhile, as both servers read no more from a client that takes no replies.
+/// Requests that fit the buffers of a socket, in whatever pieces.
+const BUFFERED_BYTES: usize = 4096;
+
+/// All that a server says to some requests. What is long is sent meanwhile, as neither server reads on from a client that takes no replies.
 fn answers(c: &mut Mc, requests: &str, piece: usize) -> Vec<String> {
+    let requests = format!("{requests}mn\r\n");
     let mut writer = c.writer();
+    let mut send = || requests.as_bytes().chunks(piece).for_each(|piece| writer.write_all(piece).expect("it reads"));
+    let mut receive = || std::iter::repeat_with(|| c.line()).take_while(|line| line != "MN").collect();
+    if requests.len() <= BUFFERED_BYTES {
+        send();
+        return receive();
+    }
     std::thread::scope(|scope| {
-        scope.spawn(move || {
-            for piece in format!("{requests}mn\r\n").as_bytes().chunks(piece) {
-                writer.write_all(piece).expect("the server reads");
-            }
-        });
-        let mut lines = Vec::new();
-        loop {
-            let line = c.line();
-            if line == "MN" {
-                return lines;
-            }
-            lines.push(line);
-        }
+        scope.spawn(send);
+        receive()
     })
 }
 
