@@ -398,19 +398,20 @@ fn a_long_removal_is_one_step() {
 fn a_slow_reader_gets_what_was_there() {
     let server = Server::start();
     let (mut slow, mut c) = (server.client(), server.client());
-    let all = numbered(0..200_000);
+    // More than the kernel takes.
+    let all = numbered(0..700_000);
     fill(&mut c, "l", &all);
     slow.send(&request(&["LRANGE", "l", "0", "-1"]));
     slow.send(&request(&["LPOP", "l", "100000"]));
     eventually("the reply has begun", || c.info_number("total_net_output_bytes") > 500_000);
     c.expect("LSET l -1 other", "+OK");
-    c.expect("LINSERT l BEFORE element:199990 other", ":200001");
+    c.expect("LINSERT l BEFORE element:199990 other", ":700001");
     c.expect("LREM l 0 element:100", ":1");
     assert_eq!(texts(&slow.read()), all);
     // The second command runs when the first is read.
     let popped = texts(&slow.read());
     assert_eq!((popped.len(), &popped[99], &popped[100]), (100_000, &all[99], &all[101]));
-    c.expect("LLEN l", ":100000");
+    c.expect("LLEN l", ":600000");
     c.expect("LINDEX l -1", "'other'");
 }
 
