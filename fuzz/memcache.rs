@@ -54,5 +54,11 @@ pub fn check(input: &[u8], head: &[u8]) {
             }
         }
     }
-    assert_eq!(asked, naive::parse_stream(&stream, &limits));
+    let wanted = naive::parse_stream(&stream, &limits);
+    if carry.is_some() {
+        // Of a line of many keys whose end is missing, those in a carry wait for it.
+        assert!(wanted.starts_with(&asked), "{asked:?} is not how {wanted:?} begins");
+    } else {
+        assert_eq!(asked, wanted);
+    }
 }
