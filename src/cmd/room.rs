@@ -44,13 +44,11 @@ pub struct Room {
     near_bytes: u64,
     /// The shard that gave something last.
     hand: usize,
-    /// Nothing could go the last time.
-    exhausted: bool,
 }
 
 impl Default for Room {
     fn default() -> Room {
-        Room { data_bytes_max: u64::MAX, near_bytes: u64::MAX, hand: 0, exhausted: false }
+        Room { data_bytes_max: u64::MAX, near_bytes: u64::MAX, hand: 0 }
     }
 }
 
@@ -106,14 +104,12 @@ impl Room {
                 Step::Nothing => without += 1,
             }
             if without == shards {
-                self.exhausted = true;
                 return Made::Nothing;
             }
             if budget.is_spent(STEPS_PER_LOOK) {
                 return Made::Working;
             }
         }
-        self.exhausted = false;
         Made::Enough
     }
 }
