@@ -80,9 +80,10 @@ fn check_head(request: &[u8], value_at: usize, value_bytes: usize, limits: &Limi
     let Parsed::Request { verb: expected, .. } = parse(&whole, 0, &mut Mode::Request, limits, &mut args) else {
         panic!("{verb:?}: it is whole now")
     };
-    let value = vec![b'v'; value_bytes];
+    // The value is what lies in its place; a flag may look like it.
+    let value = whole[value_at..].as_ptr_range();
     let expected_args: Vec<Vec<u8>> =
-        args.iter().map(|arg| if *arg == value && !value.is_empty() { vec![] } else { arg.to_vec() }).collect();
+        args.iter().map(|arg| if value.contains(&arg.as_ptr()) { vec![] } else { arg.to_vec() }).collect();
     assert_eq!(verb, Some((expected, expected_args)));
 }
 
@@ -270,6 +271,9 @@ proptest! {
         let limits = if tight { TIGHT } else { OPEN };
         let expected = naive::parse_stream(&stream, &limits);
         prop_assert_eq!(&parse_chunks([&stream[..]], &limits), &expected, "whole: {}", String::from_utf8_lossy(&stream));
+        // Of a line of many keys whose end is missing, those in a carry wait for it: the last line gets its end.
+        let stream = [&stream[..], b"\n"].concat();
+        let expected = naive::parse_stream(&stream, &limits);
         let (mut chunks, mut at, mut i) = (Vec::new(), 0, 0);
         while at < stream.len() {
             let end = stream.len().min(at + cuts[i % cuts.len()]);
