@@ -53,6 +53,10 @@ pub struct Labels {
     pub lib_version: Vec<u8>,
     /// How many channels, patterns and shard channels it listens to.
     pub subscriptions: [usize; 3],
+    /// What its subscriptions and prefixes take, as counted in `Stats::clients_bytes`.
+    listening_bytes: u64,
+    /// What was received in place of a value that is not complete yet.
+    pub receiving_bytes: u64,
     /// Of a client that tracks.
     pub tracking: Tracking,
     /// Who it is; `None`: the default user.
@@ -165,6 +169,8 @@ pub mod mark {
     // Bits 6 and 7 are `Replies`.
     /// It is shown every command (MONITOR).
     pub const MONITORS: u16 = 256;
+    /// It goes to make room (`super::client_eviction`).
+    pub const EVICTED: u16 = 512;
 }
 
 const REPLIES: [Replies; 4] = [Replies::All, Replies::None, Replies::Skip, Replies::SkipNext];
@@ -323,6 +329,36 @@ impl Client {
         self.labels.get_or_insert_default()
     }
 
+    /// What it holds, in bytes, all of the connection included.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        let labels = self.labels.as_ref().map_or(0, |labels| {
+            let transaction = labels.transaction.as_ref().map_or(0, |transaction| transaction.bytes());
+            labels.listening_bytes + labels.receiving_bytes + (size_of::<Labels>() + transaction) as u64
+        });
+        IDLE_BYTES + u64::from(self.query_bytes) + u64::from(self.out_bytes) + labels
+    }
+
+    /// What its subscriptions and prefixes take.
+    #[must_use]
+    pub fn listening_bytes(&self) -> u64 {
+        self.labels.as_ref().map_or(0, |labels| labels.listening_bytes)
+    }
+
+    /// They take so much now; returns what they took.
+    pub fn set_listening_bytes(&mut self, bytes: u64) -> u64 {
+        if bytes == 0 && self.labels.is_none() {
+            return 0;
+        }
+        std::mem::replace(&mut self.labels_mut().listening_bytes, bytes)
+    }
+
+    /// What was received in place of a value that is not complete yet.
+    #[must_use]
+    pub fn receiving_bytes(&self) -> u64 {
+        self.labels.as_ref().map_or(0, |labels| labels.receiving_bytes)
+    }
+
     /// One line of CLIENT LIST, without the line's end.
     pub fn describe(&self, now_unix_ms: u64, into: &mut Vec<u8>) {
         let text = |b: &[u8]| String::from_utf8_lossy(b).into_owned();
@@ -331,10 +367,9 @@ impl Client {
         let idle_s = now_unix_ms.saturating_sub(self.last_input_unix_ms) / 1000;
         let age_s = self.age_s(now_unix_ms);
         let mut flags = String::new();
-        let (queued, queue_bytes, transaction_bytes, watches) =
-            self.transaction().map_or((None, 0, 0, 0), |transaction| {
-                (transaction.queued(), transaction.queue_bytes(), transaction.bytes(), transaction.watches())
-            });
+        let (queued, queue_bytes, watches) = self.transaction().map_or((None, 0, 0), |transaction| {
+            (transaction.queued(), transaction.queue_bytes(), transaction.watches())
+        });
         if self.is(mark::MONITORS) {
             flags.push('O');
         }
@@ -372,12 +407,14 @@ impl Client {
             flags.push('N');
         }
         let [sub, psub, ssub] = labels.subscriptions;
-        let memory = size_of::<Client>() + self.query_bytes as usize + self.out_bytes as usize + transaction_bytes;
+        // As Redis has it: a first buffer, and a list of further ones.
+        let first_bytes = self.out_bytes.min(BUFFER_BYTES);
+        let list_bytes = self.out_bytes - first_bytes;
         let mut line = String::new();
         let _ = write!(
             line,
             "id={} addr={} laddr={} fd={} name={} age={} idle={} flags={flags} db={} sub={sub} psub={psub} ssub={ssub} multi={} watch={watches} qbuf={} \
-             qbuf-free=0 argv-mem=0 multi-mem={queue_bytes} rbs=0 rbp=0 obl={} oll=0 omem=0 tot-mem={memory} events={} cmd={} user={} redir={redirect} resp={} \
+             qbuf-free=0 argv-mem=0 multi-mem={queue_bytes} rbs=0 rbp=0 obl={first_bytes} oll={} omem={list_bytes} tot-mem={} events={} cmd={} user={} redir={redirect} resp={} \
              lib-name={} lib-ver={}",
             self.id,
             self.addresses.remote(),
@@ -389,7 +426,8 @@ impl Client {
             self.database,
             queued.map_or(-1, i64::from),
             self.query_bytes,
-            self.out_bytes,
+            list_bytes.div_ceil(BUFFER_BYTES),
+            self.memory_bytes(),
             if self.out_bytes > 0 { "rw" } else { "r" },
             self.last_command,
             text(self.user_name()),
@@ -401,7 +439,10 @@ impl Client {
     }
 }
 
-// An idle connection is promised 256 bytes in all: this, the session, and the backend's share.
+/// What CLIENT LIST calls a buffer of output.
+const BUFFER_BYTES: u32 = 16 * 1024;
+/// An idle connection is promised so much in all: this, the session, and the backend's share.
+const IDLE_BYTES: u64 = 256;
 const_assert!(size_of::<Option<Client>>() <= 88);
 
 /// All connected clients, by the index of their connection, and in the order of their ids.

@@ -11,6 +11,7 @@ use super::spec::Commands;
 use crate::acl::{Acl, Channels};
 use crate::base::clock::{Clock, Stopwatch, whole_ns};
 use crate::base::out::Out;
+use crate::base::recent::RecentMax;
 use crate::base::rng::Rng;
 use crate::config::Config;
 use crate::db::{Db, DbError, Key, NewValue};
@@ -221,40 +222,6 @@ pub trait Task {
     fn abandon(&mut self, _db: &mut Db<'_>) {}
 }
 
-/// The largest of the values seen of late: of the last `TICKS` ticks, or up to twice as many.
-#[derive(Clone, Default, Debug)]
-pub struct RecentMax {
-    current: u32,
-    before: u32,
-    ticks: u32,
-}
-
-impl RecentMax {
-    /// Four seconds, at ten ticks a second.
-    const TICKS: u32 = 40;
-
-    #[inline]
-    pub fn see(&mut self, value: u32) {
-        self.current = self.current.max(value);
-    }
-
-    fn absorb(&mut self, other: &RecentMax) {
-        self.see(other.get());
-    }
-
-    pub fn tick(&mut self) {
-        self.ticks += 1;
-        if self.ticks == Self::TICKS {
-            *self = RecentMax { current: 0, before: self.current, ticks: 0 };
-        }
-    }
-
-    #[must_use]
-    pub fn get(&self) -> u32 {
-        self.current.max(self.before)
-    }
-}
-
 /// Counters of the server, beside those of the shards.
 #[derive(Clone, Default, Debug)]
 pub struct Stats {
@@ -264,6 +231,8 @@ pub struct Stats {
     pub rejected_commands: u64,
     pub connections: u64,
     pub rejected_connections: u64,
+    /// Disconnected to make room (`maxmemory-clients`).
+    pub evicted_clients: u64,
     /// Connected now.
     pub clients: u64,
     pub input_bytes: u64,
@@ -284,6 +253,8 @@ pub struct Stats {
     pub dirty: u64,
     /// Bytes held by clients: requests in progress, output, suspended commands.
     pub clients_bytes: u64,
+    /// What was received in place of values that are not complete yet: data already, of clients still.
+    pub receiving_bytes: u64,
     /// Clients whose command goes on in slices.
     pub suspended_clients: u64,
     /// Clients whose command waits for what other clients do (BLPOP).
@@ -317,6 +288,7 @@ impl Stats {
             used_bytes_peak: old.used_bytes_peak,
             dirty: old.dirty,
             clients_bytes: old.clients_bytes,
+            receiving_bytes: old.receiving_bytes,
             suspended_clients: old.suspended_clients,
             blocked_clients: old.blocked_clients,
             paused_clients: old.paused_clients,
@@ -334,6 +306,7 @@ impl Stats {
         self.rejected_commands += other.rejected_commands;
         self.connections += other.connections;
         self.rejected_connections += other.rejected_connections;
+        self.evicted_clients += other.evicted_clients;
         self.clients += other.clients;
         self.input_bytes += other.input_bytes;
         self.output_bytes += other.output_bytes;
@@ -348,6 +321,7 @@ impl Stats {
         self.used_bytes_peak = self.used_bytes_peak.max(other.used_bytes_peak);
         self.dirty += other.dirty;
         self.clients_bytes += other.clients_bytes;
+        self.receiving_bytes += other.receiving_bytes;
         self.suspended_clients += other.suspended_clients;
         self.blocked_clients += other.blocked_clients;
         self.paused_clients += other.paused_clients;

@@ -11,6 +11,7 @@
 
 use super::blocking::Blocking;
 use super::client::Clients;
+use super::client_eviction::ClientEviction;
 use super::control::Pause;
 use super::ctx::{Asks, Budget, Ctx, FIRST_SLICE, Outcome, Stats, Task};
 use super::latency::Monitor;
@@ -70,6 +71,7 @@ pub struct Fleet {
     /// The settings as CONFIG SET has last changed them, on whatever worker: those that run at once must end up with the same everywhere.
     settings: Settings,
     journal: Arc<Journal>,
+    client_eviction: Arc<ClientEviction>,
 }
 
 /// What is noted seldom, of all workers.
@@ -144,11 +146,13 @@ impl Fleet {
         let common = Arc::new(Common { board, posts: posts.into_boxed_slice() });
         let settings = Settings::default();
         let journal = Arc::<Journal>::default();
+        let client_eviction = Arc::<ClientEviction>::default();
         let fleet = |me| Fleet {
             me,
             common: Some(Arc::clone(&common)),
             settings: settings.clone(),
             journal: Arc::clone(&journal),
+            client_eviction: Arc::clone(&client_eviction),
         };
         boxes.into_iter().enumerate().map(|(me, mail)| (fleet(me), mail)).collect()
     }
@@ -167,6 +171,11 @@ impl Fleet {
     #[must_use]
     pub fn journal(&self) -> &Journal {
         &self.journal
+    }
+
+    #[must_use]
+    pub fn client_eviction(&self) -> &ClientEviction {
+        &self.client_eviction
     }
 
     /// Number of workers.

@@ -264,6 +264,7 @@ fn stats(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
         "expired_keys": data.expired,
         "expired_subkeys": data.expired_fields,
         "evicted_keys": data.evicted,
+        "evicted_clients": stats.evicted_clients,
         "keyspace_hits": data.hits,
         "keyspace_misses": data.misses,
         "active_defrag_hits": data.relocated,

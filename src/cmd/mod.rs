@@ -4,6 +4,7 @@ pub mod acl;
 pub mod bits;
 pub mod blocking;
 pub mod client;
+pub mod client_eviction;
 pub mod connection;
 pub mod control;
 pub mod ctx;

@@ -47,6 +47,19 @@ pub fn look_at_subscriptions(ctx: &mut Ctx<'_>) {
     client.set_mark(mark::LISTENS, listens);
     let restricted = listens && !client.resp3;
     client.set_gate(gate::LISTENS, restricted);
+    ctx.count_listening();
+}
+
+impl Ctx<'_> {
+    /// What the client's subscriptions and prefixes take has changed.
+    pub fn count_listening(&mut self) {
+        let subscriptions = self.pubsub.subscriptions.bytes(self.me);
+        let client = self.client();
+        let prefixes = client.tracking().map_or(0, |tracking| tracking.prefixes_bytes());
+        let bytes = subscriptions + prefixes;
+        let before = client.set_listening_bytes(bytes);
+        self.stats.clients_bytes = self.stats.clients_bytes + bytes - before;
+    }
 }
 
 fn listen(ctx: &mut Ctx<'_>, args: Args<'_>, kind: Kind) -> Outcome {

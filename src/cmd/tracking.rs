@@ -40,9 +40,18 @@ pub struct Tracking {
     /// CLIENT CACHING was said for the next command.
     cached: bool,
     prefixes: Vec<Box<[u8]>>,
+    prefixes_bytes: u64,
 }
 
+/// Of a prefix: what it takes here, and among those that all workers know.
+const PREFIX_BYTES: u64 = 96;
+
 impl Tracking {
+    /// Memory of its prefixes in bytes, about.
+    pub(super) fn prefixes_bytes(&self) -> u64 {
+        self.prefixes_bytes
+    }
+
     /// Shall what the next command reads be remembered?
     fn remembers(&self) -> bool {
         match self.mode {
@@ -153,6 +162,7 @@ impl Options {
         let me = ctx.me;
         if !self.on {
             stop(ctx.clients.get_mut(me), ctx.db.totals(), ctx.pubsub);
+            ctx.count_listening();
             ctx.out().ok();
             return Outcome::Done;
         }
@@ -173,6 +183,7 @@ impl Options {
             for prefix in if self.prefixes.is_empty() { all() } else { self.prefixes } {
                 if !tracking.prefixes.contains(&prefix) {
                     ctx.pubsub.prefixes.add(&prefix, own);
+                    tracking.prefixes_bytes += PREFIX_BYTES + 2 * prefix.len() as u64;
                     tracking.prefixes.push(prefix);
                 }
             }
@@ -185,6 +196,7 @@ impl Options {
             ctx.db.totals().broadcasts.fetch_add(1, Ordering::SeqCst);
             ctx.db.each_shard(|shard| shard.listeners.broadcast());
         }
+        ctx.count_listening();
         ctx.out().ok();
         Outcome::Done
     }

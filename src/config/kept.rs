@@ -183,7 +183,6 @@ Fixed Switch "lazyfree-lazy-expire" [] = "no";
 Fixed Switch "lazyfree-lazy-server-del" [] = "no";
 Fixed Switch "lazyfree-lazy-user-del" [] = "no";
 Fixed Switch "lazyfree-lazy-user-flush" [] = "no";
-Later Words "maxmemory-clients" [] = "0";
 Later Word "oom-score-adj" [] = "no";
 Later Words "oom-score-adj-values" [] = "0 200 800";
 Later Words "proc-title-template" [] = "{title} {listen-addr} {server-mode}";

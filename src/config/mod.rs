@@ -104,6 +104,8 @@ pub struct Config {
     pub notify: Classes,
     /// The most memory to use, 0 = any.
     pub maxmemory_bytes: u64,
+    /// The most that clients may hold together.
+    pub maxmemory_clients: ClientsLimit,
     /// Which keys go at that limit.
     pub eviction: Settings,
     /// Redis's, kept for CONFIG GET only: a sample is what lies in a bucket of the table, and slices of work are of fixed length.
@@ -184,6 +186,7 @@ impl Default for Config {
             tracking_table_keys_max: 0,
             notify: Classes::default(),
             maxmemory_bytes: 0,
+            maxmemory_clients: ClientsLimit::default(),
             eviction: Settings::default(),
             maxmemory_samples: 0,
             maxmemory_eviction_tenacity: 0,
@@ -368,6 +371,35 @@ const REFUSED: &str = "ERR CONFIG SET failed (possibly related to argument '";
 #[must_use]
 pub fn memory_bytes(text: &[u8]) -> Option<u64> {
     value::memory(text).ok()
+}
+
+/// How much clients may hold together.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ClientsLimit {
+    /// 0 = any.
+    Bytes(u64),
+    /// Of `maxmemory`.
+    Percent(u8),
+}
+
+impl Default for ClientsLimit {
+    fn default() -> ClientsLimit {
+        ClientsLimit::Bytes(0)
+    }
+}
+
+impl Config {
+    /// The most that clients may hold together, in bytes; 0 = any.
+    #[must_use]
+    pub fn maxmemory_clients_bytes(&self) -> u64 {
+        match self.maxmemory_clients {
+            ClientsLimit::Bytes(bytes) => bytes,
+            ClientsLimit::Percent(percent) => {
+                let bytes = u128::from(self.maxmemory_bytes) * u128::from(percent) / 100;
+                u64::try_from(bytes).unwrap_or(u64::MAX)
+            }
+        }
+    }
 }
 
 /// To whom something is allowed.

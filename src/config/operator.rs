@@ -1,9 +1,9 @@
 //! Directives for whoever operates the server: users, what is noted of what it does, what of it is protected.
 
-use super::Allowed;
 use super::table::{Directive, Group, INT_MAX, Kind, Mutability, narrow};
 use super::texts::{optional_path, path_text};
-use super::value::ValueError;
+use super::value::{self, ValueError};
+use super::{Allowed, ClientsLimit};
 
 pub(super) static OPERATOR: &[Directive] = &[
     Directive {
@@ -47,6 +47,25 @@ pub(super) static OPERATOR: &[Directive] = &[
             max: INT_MAX,
             get: |c| c.acl_log_len_max.into(),
             set: |c, v| c.acl_log_len_max = narrow(v),
+        },
+    },
+    Directive {
+        name: "maxmemory-clients",
+        aliases: &[],
+        group: Group::Memory,
+        default: "0",
+        mutability: Mutability::Mutable,
+        summary: "Most memory of all clients together, also as a part of maxmemory (5%), 0 = any; who holds most is disconnected",
+        kind: Kind::Text {
+            what: "<bytes>",
+            get: |c| match c.maxmemory_clients {
+                ClientsLimit::Bytes(bytes) => bytes.to_string().into_bytes(),
+                ClientsLimit::Percent(percent) => format!("{percent}%").into_bytes(),
+            },
+            set: |c, v| {
+                c.maxmemory_clients = clients_limit(v)?;
+                Ok(())
+            },
         },
     },
     Directive {
@@ -165,6 +184,19 @@ pub(super) static OPERATOR: &[Directive] = &[
         },
     },
 ];
+
+fn clients_limit(word: &[u8]) -> Result<ClientsLimit, ValueError> {
+    let refused = |why: &'static str| ValueError::Refused(why.into());
+    let no_number = || refused("argument must be a memory or percent value");
+    let Some(percent) = word.strip_suffix(b"%") else {
+        return value::memory(word).map(ClientsLimit::Bytes).map_err(|_| no_number());
+    };
+    match value::integer(percent).map_err(|_| no_number())? {
+        percent @ 0..=100 => Ok(ClientsLimit::Percent(narrow(percent))),
+        ..0 => Err(no_number()),
+        _ => Err(refused("percentage argument must be less or equal to 100")),
+    }
+}
 
 /// Percentages of calls.
 fn percentiles(words: &[&[u8]]) -> Result<Vec<f64>, ValueError> {

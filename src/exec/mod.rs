@@ -133,6 +133,8 @@ impl<A: Access> Engine<A> {
             self.heap_bytes = heap_bytes;
         }
         let held_bytes = self.fleet.sum(&self.stats, Stats::held_bytes);
+        let clients_limit_bytes = self.config.maxmemory_clients_bytes();
+        let held_bytes = self.fleet.client_eviction().lasting_bytes(held_bytes, clients_limit_bytes);
         self.room.reckon(limit_bytes, held_bytes + self.heap_bytes);
     }
 

@@ -8,8 +8,20 @@ use std::sync::Arc;
 
 const KINDS: [Kind; 3] = [Kind::Channel, Kind::Pattern, Kind::Shard];
 
-/// What one client subscribes to, by kind: names with its place among those who do.
-type OfClient = [HashMap<Arc<[u8]>, usize, Seeded>; 3];
+/// What one client subscribes to.
+#[derive(Default)]
+struct OfClient {
+    /// By kind: names with its place among those who do.
+    names: [HashMap<Arc<[u8]>, usize, Seeded>; 3],
+    bytes: u64,
+}
+
+/// Of a subscription, beside its name: an entry here, and one among all.
+const SUBSCRIPTION_BYTES: u64 = 96;
+
+fn bytes_of(name: &[u8]) -> u64 {
+    SUBSCRIPTION_BYTES + name.len() as u64
+}
 
 #[derive(Default)]
 pub struct Subscriptions {
@@ -20,7 +32,8 @@ pub struct Subscriptions {
 impl Subscriptions {
     /// False: it was there already.
     pub(super) fn add(&mut self, client: u32, kind: Kind, name: &[u8]) -> bool {
-        let own = &mut self.by_client.entry(client).or_default()[kind as usize];
+        let OfClient { names, bytes } = self.by_client.entry(client).or_default();
+        let own = &mut names[kind as usize];
         if own.contains_key(name) {
             return false;
         }
@@ -31,6 +44,7 @@ impl Subscriptions {
         };
         let clients = by_name.entry(Arc::clone(&shared)).or_default();
         own.insert(shared, clients.len());
+        *bytes += bytes_of(name);
         clients.push(client);
         true
     }
@@ -38,8 +52,9 @@ impl Subscriptions {
     /// False: it was not there.
     pub(super) fn remove(&mut self, client: u32, kind: Kind, name: &[u8]) -> bool {
         let Some(own) = self.by_client.get_mut(&client) else { return false };
-        let Some(place) = own[kind as usize].remove(name) else { return false };
-        if own.iter().all(HashMap::is_empty) {
+        let Some(place) = own.names[kind as usize].remove(name) else { return false };
+        own.bytes -= bytes_of(name);
+        if own.names.iter().all(HashMap::is_empty) {
             self.by_client.remove(&client);
         }
         self.leave(kind, name, place);
@@ -55,7 +70,7 @@ impl Subscriptions {
             by_name.remove(name);
         } else if let Some(moved) = clients.get(place)
             && let Some(own) = self.by_client.get_mut(moved)
-            && let Some(at) = own[kind as usize].get_mut(name)
+            && let Some(at) = own.names[kind as usize].get_mut(name)
         {
             *at = place;
         }
@@ -63,7 +78,7 @@ impl Subscriptions {
 
     pub(super) fn remove_client(&mut self, client: u32, mut gone: impl FnMut(Kind, &[u8])) {
         let Some(own) = self.by_client.remove(&client) else { return };
-        for (kind, names) in KINDS.into_iter().zip(own) {
+        for (kind, names) in KINDS.into_iter().zip(own.names) {
             for (name, place) in names {
                 self.leave(kind, &name, place);
                 gone(kind, &name);
@@ -87,13 +102,19 @@ impl Subscriptions {
     /// What a client subscribes to.
     #[must_use]
     pub fn names(&self, client: u32, kind: Kind) -> Vec<Arc<[u8]>> {
-        self.by_client.get(&client).map_or(Vec::new(), |own| own[kind as usize].keys().cloned().collect())
+        self.by_client.get(&client).map_or(Vec::new(), |own| own.names[kind as usize].keys().cloned().collect())
     }
 
     /// To how many of a kind it does.
     #[must_use]
     pub fn count(&self, client: u32, kind: Kind) -> usize {
-        self.by_client.get(&client).map_or(0, |own| own[kind as usize].len())
+        self.by_client.get(&client).map_or(0, |own| own.names[kind as usize].len())
+    }
+
+    /// What they take, in bytes, about.
+    #[must_use]
+    pub fn bytes(&self, client: u32) -> u64 {
+        self.by_client.get(&client).map_or(0, |own| own.bytes)
     }
 
     /// Clients with a subscription.

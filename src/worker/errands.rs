@@ -2,6 +2,7 @@
 
 use super::state::{State, enqueue};
 use crate::base::sync::mailbox::Receiver;
+use crate::cmd::client_eviction;
 use crate::cmd::ctx::Budget;
 use crate::db::Access;
 use crate::net::ConnId;
@@ -19,6 +20,22 @@ impl<A: Access> State<A> {
             if !errand(&mut self.engine.local(), &mut budget) {
                 self.errands.push_back(errand);
             }
+        }
+    }
+
+    /// When clients hold more than they may, those that hold most have to go.
+    #[inline]
+    pub(super) fn evict_clients(&mut self) {
+        let limit_bytes = self.engine.config.maxmemory_clients_bytes();
+        if limit_bytes == 0 {
+            return;
+        }
+        let engine = &mut self.engine;
+        let held_bytes = engine.fleet.sum(&engine.stats, |stats| stats.held_bytes() + stats.receiving_bytes);
+        if held_bytes > limit_bytes
+            && let Some(own) = client_eviction::begin(&engine.fleet, held_bytes, limit_bytes, engine.clock.unix_ms())
+        {
+            self.errands.push_back(own);
         }
     }
 

@@ -501,10 +501,17 @@ impl<A: Access> Handler for State<A> {
         self.wake();
         self.engine.stats.input_bytes += bytes as u64;
         self.engine.clients.get_mut(conn.index).last_input_unix_ms = self.engine.clock.unix_ms();
-        match self.sessions.get_mut(conn.index) {
-            Some(slot) => slot.session.sunk(&mut self.engine, bytes),
-            None => Flow::Abort,
+        let Some(slot) = self.sessions.get_mut(conn.index) else { return Flow::Abort };
+        let flow = slot.session.sunk(&mut self.engine, bytes);
+        let engine = &mut self.engine;
+        let received = &mut engine.clients.get_mut(conn.index).labels_mut().receiving_bytes;
+        if flow == Flow::Sink {
+            *received += bytes as u64;
+            engine.stats.receiving_bytes += bytes as u64;
+        } else {
+            engine.stats.receiving_bytes -= std::mem::take(received);
         }
+        flow
     }
 
     fn sent(&mut self, conn: ConnId, _queued: usize, out: &mut Out) {
@@ -533,7 +540,10 @@ impl<A: Access> Handler for State<A> {
             self.engine.end_tracking(conn.index);
             let client = self.engine.clients.get(conn.index);
             let database = client.database;
-            self.engine.stats.clients_bytes -= u64::from(client.query_bytes) + u64::from(client.out_bytes);
+            self.engine.stats.clients_bytes -=
+                u64::from(client.query_bytes) + u64::from(client.out_bytes) + client.listening_bytes();
+            self.engine.stats.receiving_bytes -= client.receiving_bytes();
+            let evicted = client.is(mark::EVICTED);
             self.engine.stats.suspended_clients -= u64::from(client.is(mark::SUSPENDED));
             self.engine.stats.paused_clients -= u64::from(client.is(mark::PAUSED));
             self.engine.blocking.remove(client.id);
@@ -548,6 +558,11 @@ impl<A: Access> Handler for State<A> {
                 let bytes = task.bytes() as u64;
                 self.engine.stats.clients_bytes += bytes;
                 self.orphans.push_back(Orphan { task, database, bytes });
+            }
+            if evicted {
+                // First the others see that its memory is free.
+                self.publish();
+                self.engine.fleet.client_eviction().one_has_gone();
             }
         }
     }

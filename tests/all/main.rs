@@ -19,6 +19,7 @@ mod acl;
 mod bits;
 mod blocking;
 mod bug_reports;
+mod client_eviction;
 mod clients;
 mod collections;
 mod connection;
