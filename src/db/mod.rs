@@ -25,6 +25,7 @@ pub mod saving;
 mod smart;
 mod snapshot;
 mod strings;
+mod sweep;
 #[cfg(test)]
 mod tests;
 pub mod tracking;
@@ -39,6 +40,7 @@ use dolmen_slab::{AllocError, BlobId, Handle, Slab};
 pub use item::{Key, NewValue, Type, Value};
 pub use keyspace::{Access, Alone, Fetch, Keyspace, Locate, Shared};
 pub use snapshot::Snapshot;
+pub use sweep::Defrag;
 use std::collections::VecDeque;
 pub use view::Db;
 use wheel::Wheel;
@@ -75,8 +77,16 @@ pub struct ShardStats {
     pub expired_fields: u64,
     /// Keys deleted to make room.
     pub evicted: u64,
-    /// Items moved to give memory back.
+    /// Chunks moved to give memory back: items, and what containers and tables are made of.
     pub relocated: u64,
+    /// Chunks looked at for that, and left where they are.
+    pub left: u64,
+    /// Keys of which something was moved, and those that were looked at in vain. A big container counts with each sweep.
+    pub keys_relocated: u64,
+    pub keys_left: u64,
+    /// Time for which memory was being moved, in milliseconds, up to the last begin; and when that was, while it goes on.
+    pub defrag_ms: u64,
+    pub defrag_since_ms: Option<u64>,
 }
 
 /// One database of a shard.
@@ -208,6 +218,9 @@ pub struct Shard {
     detached_total: u64,
     drained_total: u64,
     evacuation: Option<dolmen_slab::Victim>,
+    sweep: sweep::Sweep,
+    /// When memory is moved.
+    pub defrag: Defrag,
     /// Where the look for items that were not used for long goes on.
     aging: access::Walk,
     eviction: evict::Eviction,
@@ -255,6 +268,8 @@ impl Shard {
             detached_total: 0,
             drained_total: 0,
             evacuation: None,
+            sweep: sweep::Sweep::default(),
+            defrag: Defrag::default(),
             aging: access::Walk::default(),
             eviction: evict::Eviction::new(seed),
             told_bytes: 0,

@@ -29,7 +29,7 @@ use crate::base::entry::{Entries, Entry};
 use crate::base::int;
 use crate::table::{self, Entries as Hashes, Table, ViewLost};
 use deadlines::{Deadlines, Node};
-use dolmen_slab::{AllocError, Handle, Slab};
+use dolmen_slab::{AllocError, Handle, Slab, Slice};
 pub use edit::Lifetime;
 pub use element::{DEADLINE_MAX_MS, Text};
 use element::{Element, Needle};
@@ -39,6 +39,9 @@ pub use look::Field;
 const FIELDS_MAX: usize = 128;
 /// Bytes of a small hash.
 const SMALL_BYTES_MAX: usize = 2048;
+
+/// Where `relocate` has come to the index of deadlines: behind all cursors of the table.
+const INDEX_CURSOR: u64 = 1 << 32;
 
 /// The big form of a hash.
 pub struct Hash {
@@ -256,6 +259,23 @@ impl Container for Hash {
         let mut more = self.table.maintain(slab, &ElementHash { seed: self.seed }, budget.div_ceil(256));
         more |= self.table.release_views(slab, budget, element::free);
         more || self.table.has_work()
+    }
+
+    fn relocate(&mut self, slab: &mut Slab, cursor: u64, slice: &mut Slice) -> Option<u64> {
+        let Hash { table, timed, seed, .. } = self;
+        if let Some(page) = cursor.checked_sub(INDEX_CURSOR) {
+            return timed.relocate(slab, page, slice).map(|page| INDEX_CURSOR + page);
+        }
+        let next = table.relocate(slab, &ElementHash { seed: *seed }, cursor, slice, |slab, slice, h| {
+            let moved = memory::offer(slab, slice, h)?;
+            let element = Element::at(slab, moved);
+            let deadline_ms = element.deadline_ms();
+            if deadline_ms != 0 {
+                timed.replace(slab, element.place(), Node { deadline_ms, handle: moved });
+            }
+            Some(moved)
+        });
+        next.or(Some(INDEX_CURSOR))
     }
 
     fn drain(&mut self, slab: &mut Slab, budget: usize) -> bool {

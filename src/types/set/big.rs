@@ -21,7 +21,7 @@ use crate::base::hash::hash_key;
 use crate::base::rng::Rng;
 use crate::table::{Entries, Slot, Table, View, ViewLost};
 use crate::types::{Body, Container, Edit, Limits, Look, Memory, Span, Type};
-use dolmen_slab::{AllocError, BlobId, CHUNK_BYTES_MAX, Handle, Kind, Slab};
+use dolmen_slab::{AllocError, BlobId, CHUNK_BYTES_MAX, Handle, Kind, Slab, Slice};
 
 /// First byte of a member that lies in a blob; no entry begins so.
 const LONG: u8 = 0xFF;
@@ -365,6 +365,14 @@ impl Container for Set {
         let grows = self.table.maintain(slab, &hashes, budget.div_ceil(SEGMENT_MEMBERS));
         let frees = self.table.release_views(slab, budget, free);
         grows || frees
+    }
+
+    fn relocate(&mut self, slab: &mut Slab, cursor: u64, slice: &mut Slice) -> Option<u64> {
+        let hashes = self.hashes();
+        self.table.relocate(slab, &hashes, cursor, slice, |slab, slice, h| {
+            // SAFETY: a live chunk (module invariant); the table, which has the only handle as it has no views, takes the new one for it.
+            unsafe { slab.offer(slice, h) }
+        })
     }
 
     fn drain(&mut self, slab: &mut Slab, budget: usize) -> bool {
