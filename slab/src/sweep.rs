@@ -16,7 +16,7 @@ use crate::chunks::{BINS, CRUMBS, Chunks, HEAPS};
 use crate::class::CLASSES;
 use crate::handle::Handle;
 use crate::list::List;
-use crate::span::{SPAN_BYTES, SPAN_UNITS_LOG2, State};
+use crate::span::{SPAN_BYTES, SPAN_UNITS_LOG2, SpanMeta, State};
 
 /// Spans of a bin that are passed over because their chunks could not be moved last time.
 const STUCK_MAX: usize = 16;
@@ -112,9 +112,7 @@ impl Chunks {
 
     /// Seals up to `budget` spans, the emptiest of each heap first. True: there are more.
     pub(crate) fn seal_sparse(&mut self, budget: usize) -> bool {
-        if self.sealed.fronted.is_empty() {
-            self.sealed.fronted = vec![0; CLASSES];
-        }
+        self.sealed.fronted.resize(CLASSES, 0);
         self.sealed.heap |= 1;
         let mut left = budget;
         while self.sealed.heap < HEAPS {
@@ -149,14 +147,39 @@ impl Chunks {
             self.sealed.skipped += 1;
             return self.sealed.skipped < STUCK_MAX;
         }
-        let frontier = meta.frontier;
+        self.bins[heap][bin].remove(&mut self.metas, span);
+        self.enlist_sealed(span);
+        true
+    }
+
+    /// A span that has chunks, and is in no list, becomes a sealed one.
+    fn enlist_sealed(&mut self, span: u32) {
+        let meta = &mut self.metas[span as usize];
+        let (heap, frontier) = (usize::from(meta.heap), meta.frontier);
         // The free of its last chunk files it.
         (meta.state, meta.live_low) = (State::Swept, 1);
-        self.bins[heap][bin].remove(&mut self.metas, span);
         self.sealed.spans.push_front(&mut self.metas, span);
         self.sealed.fronted[heap / 2] += u64::from(frontier);
         self.heaps[heap].evacuating += 1;
-        true
+    }
+
+    /// Seals all spans of interior chunks.
+    pub(crate) fn seal_all(&mut self) {
+        self.sealed.fronted.resize(CLASSES, 0);
+        for heap in Chunks::interior_heaps().filter(|&heap| self.heaps[heap].span != 0).collect::<Vec<_>>() {
+            self.retire(heap);
+        }
+        for span in 1..u32::try_from(self.metas.len()).expect("at most 2^19 spans") {
+            let SpanMeta { heap, state, bin, .. } = self.metas[span as usize];
+            let heap = usize::from(heap);
+            match state {
+                _ if heap % 2 == 0 => continue,
+                State::Listed => self.bins[heap][usize::from(bin)].remove(&mut self.metas, span),
+                State::Full => {}
+                _ => continue,
+            }
+            self.enlist_sealed(span);
+        }
     }
 
     /// Takes a sealed span out of the list; its state is the caller's to set.
@@ -168,10 +191,11 @@ impl Chunks {
         self.heaps[heap].evacuating -= 1;
     }
 
-    /// Whether a chunk lies in a sealed span.
+    /// Whether a chunk lies in a sealed span; any bits are allowed.
     #[inline(always)]
     pub(crate) fn is_sealed(&self, handle: Handle) -> bool {
-        self.metas[(handle.bits() >> SPAN_UNITS_LOG2) as usize].state == State::Swept
+        let span = (handle.bits() >> SPAN_UNITS_LOG2) as usize;
+        span < self.metas.len() && self.metas[span].state == State::Swept
     }
 
     /// Unseals up to `budget` spans, whose chunks could not be moved. True: there are more.

@@ -16,6 +16,8 @@ pub mod hash;
 pub mod list;
 pub mod packed;
 pub mod set;
+#[cfg(test)]
+mod sweeps;
 pub mod zset;
 
 use dolmen_slab::{AllocError, Slab, Slice};
