@@ -198,9 +198,10 @@ impl Pair {
             Op::Trim(front, back) => {
                 if self.edit().trim(*front, *back).is_err() {
                     self.refused += 1;
-                    // The front may be off already.
+                    // The front may be off already, and part of the back.
                     let gone = len - self.body.look(&self.slab).len();
-                    self.model.drain(..gone);
+                    self.model.drain(..gone.min(*front));
+                    self.model.truncate(len - gone);
                 } else {
                     let front = (*front).min(len);
                     self.model.drain(..front);
