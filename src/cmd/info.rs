@@ -5,6 +5,7 @@ use super::fleet::{Local, everywhere};
 use super::profile::Report;
 use super::server::COMPATIBLE_VERSION;
 use crate::base::cpu;
+use crate::db::Shard;
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
@@ -35,27 +36,56 @@ struct DataFigures {
     expired: u64,
     expired_fields: u64,
     evicted: u64,
+    defrag: DefragFigures,
+}
+
+/// Of moving memory: see `ShardStats`.
+#[derive(Default)]
+struct DefragFigures {
     relocated: u64,
+    left: u64,
+    keys_relocated: u64,
+    keys_left: u64,
+    /// Shards at it now.
+    running: u64,
+    /// The longest of any shard, up to now, and of the present runs.
+    total_ms: u64,
+    current_ms: u64,
+}
+
+impl DefragFigures {
+    fn add(&mut self, shard: &Shard, now_ms: u64) {
+        let stats = &shard.stats;
+        self.relocated += stats.relocated;
+        self.left += stats.left;
+        self.keys_relocated += stats.keys_relocated;
+        self.keys_left += stats.keys_left;
+        self.running += u64::from(shard.is_defragmenting());
+        let current_ms = stats.defrag_since_ms.map_or(0, |since_ms| now_ms.saturating_sub(since_ms));
+        self.current_ms = self.current_ms.max(current_ms);
+        self.total_ms = self.total_ms.max(stats.defrag_ms + current_ms);
+    }
 }
 
 impl Figures {
     fn of(ctx: &mut Ctx<'_>, report: Report) -> Figures {
         let mut data = DataFigures::default();
         let mut databases = vec![(0, 0); ctx.db.databases()];
+        let now_ms = ctx.db.now_ms();
         ctx.db.each_shard(|shard| {
             data.used_bytes += shard.used_bytes();
             data.overhead_bytes += shard.overhead_bytes();
             data.heap_bytes += shard.heap_bytes();
             data.resident_bytes += shard.slab().resident_estimate_bytes();
             data.metadata_bytes += shard.slab().overhead_bytes();
-            data.fragmented_bytes += shard.slab().fragmented_bytes();
+            data.fragmented_bytes += shard.fragmented_bytes();
             data.lazy_pending += shard.lazy_pending();
             data.hits += shard.stats.hits;
             data.misses += shard.stats.misses;
             data.expired += shard.stats.expired;
             data.expired_fields += shard.stats.expired_fields;
             data.evicted += shard.stats.evicted;
-            data.relocated += shard.stats.relocated;
+            data.defrag.add(shard, now_ms);
             for (sum, database) in databases.iter_mut().zip(shard.databases()) {
                 sum.0 += database.len();
                 sum.1 += database.expires();
@@ -233,6 +263,8 @@ fn memory(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
         "mem_fragmentation_bytes": resident.cast_signed() - used.cast_signed(),
         "mem_clients_normal": stats.clients_bytes,
         "mem_allocator": concat!("dolmen-slab-", env!("CARGO_PKG_VERSION")),
+        // What it may take of a busy worker, in percent.
+        "active_defrag_running": if data.defrag.running > 0 { 25 } else { 0 },
         "lazyfree_pending_objects": data.lazy_pending,
     );
 }
@@ -313,7 +345,12 @@ fn stats(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
         "evicted_keys": data.evicted,
         "keyspace_hits": data.hits,
         "keyspace_misses": data.misses,
-        "active_defrag_hits": data.relocated,
+        "active_defrag_hits": data.defrag.relocated,
+        "active_defrag_misses": data.defrag.left,
+        "active_defrag_key_hits": data.defrag.keys_relocated,
+        "active_defrag_key_misses": data.defrag.keys_left,
+        "total_active_defrag_time": data.defrag.total_ms,
+        "current_active_defrag_time": data.defrag.current_ms,
         "tracking_total_keys": ctx.db.totals().keys.load(Ordering::Relaxed),
         "tracking_total_items": ctx.db.totals().items.load(Ordering::Relaxed),
         "tracking_total_prefixes": ctx.pubsub.prefixes.len(),

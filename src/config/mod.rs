@@ -29,6 +29,7 @@ pub use value::ValueError;
 
 use crate::base::collate::Collation;
 use crate::base::cpu;
+use crate::base::defrag::Defrag;
 use crate::base::eviction::Settings;
 use crate::base::limits::Limits;
 use crate::base::log::LogLevel;
@@ -104,6 +105,8 @@ pub struct Config {
     pub notify: Classes,
     /// The most memory to use, 0 = any.
     pub maxmemory_bytes: u64,
+    /// When memory is moved to give some back.
+    pub defrag: Defrag,
     /// Which keys go at that limit.
     pub eviction: Settings,
     /// Redis's, kept for CONFIG GET only: a sample is what lies in a bucket of the table, and slices of work are of fixed length.
@@ -184,6 +187,7 @@ impl Default for Config {
             tracking_table_keys_max: 0,
             notify: Classes::default(),
             maxmemory_bytes: 0,
+            defrag: Defrag::default(),
             eviction: Settings::default(),
             maxmemory_samples: 0,
             maxmemory_eviction_tenacity: 0,

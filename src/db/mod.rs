@@ -40,7 +40,6 @@ use dolmen_slab::{AllocError, BlobId, Handle, Slab};
 pub use item::{Key, NewValue, Type, Value};
 pub use keyspace::{Access, Alone, Fetch, Keyspace, Locate, Shared};
 pub use snapshot::Snapshot;
-pub use sweep::Defrag;
 use std::collections::VecDeque;
 pub use view::Db;
 use wheel::Wheel;
@@ -220,7 +219,7 @@ pub struct Shard {
     evacuation: Option<dolmen_slab::Victim>,
     sweep: sweep::Sweep,
     /// When memory is moved.
-    pub defrag: Defrag,
+    pub defrag: crate::base::defrag::Defrag,
     /// Where the look for items that were not used for long goes on.
     aging: access::Walk,
     eviction: evict::Eviction,
@@ -269,7 +268,7 @@ impl Shard {
             drained_total: 0,
             evacuation: None,
             sweep: sweep::Sweep::default(),
-            defrag: Defrag::default(),
+            defrag: crate::base::defrag::Defrag::default(),
             aging: access::Walk::default(),
             eviction: evict::Eviction::new(seed),
             told_bytes: 0,

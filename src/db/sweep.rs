@@ -8,7 +8,11 @@
 //! Nothing is begun under a snapshot, and what a view sees stays. What the walk does not reach (blocks of expiry wheels, databases and containers that
 //! are being emptied) goes by itself in time; its spans are not sealed again until they have changed.
 
+#[cfg(test)]
+mod tests;
+
 use super::{ItemHash, Shard};
+use crate::base::defrag::Defrag;
 use dolmen_slab::Slice;
 
 /// What a unit may look at and move: some 20 us of either.
@@ -22,22 +26,6 @@ const REST_TIMES: u64 = 4;
 const REST_MS_MIN: u64 = 500;
 const VAIN_REST_TIMES: u64 = 32;
 const VAIN_REST_MS_MIN: u64 = 10_000;
-
-/// When memory is moved to give some back; see `activedefrag`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Defrag {
-    pub is_on: bool,
-    /// Free room below this is left alone, in bytes.
-    pub ignore_bytes: u64,
-    /// So is what is less than this part of what is in use, in percent.
-    pub threshold_percent: u64,
-}
-
-impl Default for Defrag {
-    fn default() -> Defrag {
-        Defrag { is_on: true, ignore_bytes: 0, threshold_percent: 0 }
-    }
-}
 
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum Stage {

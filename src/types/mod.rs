@@ -113,6 +113,10 @@ pub trait Container: Sized {
 
     fn is_viewed(&self) -> bool;
 
+    /// The packed form, if it is small enough to be one, with some room left, so that it does not become big again at once. `None`: it is too large, or
+    /// seen by a view. Asked now and then while it loses elements.
+    fn to_packed(&self, slab: &Slab) -> Option<Vec<u8>>;
+
     /// Has `maintain` something to do? Asked after each change.
     fn has_work(&self) -> bool;
 

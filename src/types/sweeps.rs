@@ -1,7 +1,16 @@
-//! Tests: sweeps over one container that has a slab of its own, begun and gone on with at any time.
+//! Tests: sweeps over one container that has a slab of its own, begun and gone on with at any time; and its becoming packed.
 
-use super::Container;
+use super::{Body, Container};
 use dolmen_slab::{Slab, Slice};
+
+/// Makes a big body packed, if it is small enough and no view is open.
+pub(super) fn pack<B: Container>(body: &mut Body<B>, slab: &mut Slab) {
+    let Body::Big(big) = body else { return };
+    let Some(packed) = big.to_packed(slab) else { return };
+    assert!(!big.is_viewed());
+    while big.drain(slab, 10) {}
+    *body = Body::Packed(packed);
+}
 
 /// A sweep that may be under way.
 #[derive(Default)]

@@ -24,7 +24,7 @@ mod small;
 #[cfg(test)]
 mod tests;
 
-use super::{Body, Container, Form, Limits, Look, Memory, Span, Type};
+use super::{Body, Container, Form, Limits, Look, Memory, Span, Type, packed};
 use crate::base::entry::{Entries, Entry};
 use crate::base::int;
 use crate::table::{self, Entries as Hashes, Table, ViewLost};
@@ -247,6 +247,38 @@ impl Container for Hash {
 
     fn is_viewed(&self) -> bool {
         self.table.is_viewed()
+    }
+
+    /// One that has had deadlines stays big: packed, each change would look for the earliest of them.
+    fn to_packed(&self, slab: &Slab) -> Option<Vec<u8>> {
+        let bytes_max = packed::shrunk_max(SMALL_BYTES_MAX);
+        // Heads of elements, and what their chunks have too much, are less than half.
+        let may_fit = self.len() <= packed::shrunk_max(FIELDS_MAX) && self.element_bytes <= 2 * SMALL_BYTES_MAX as u64;
+        if !may_fit || self.has_timed || self.table.has_views() {
+            return None;
+        }
+        let mut bytes = Vec::with_capacity(SMALL_BYTES_MAX);
+        let (mut fits, mut cursor) = (true, 0);
+        loop {
+            cursor = self.table.scan(slab, &ElementHash { seed: self.seed }, cursor, |h| {
+                let element = Element::at(slab, h);
+                match (element.field(), element.value()) {
+                    (Text::Entry(name), Text::Entry(value))
+                        if bytes.len() + name.encoded_bytes() + value.encoded_bytes() <= bytes_max =>
+                    {
+                        small::insert(&mut bytes, name, value, 0);
+                    }
+                    _ => fits = false,
+                }
+            });
+            if cursor == 0 || !fits {
+                break;
+            }
+        }
+        if self.exceeded && !bytes.is_empty() {
+            small::set_exceeded(&mut bytes);
+        }
+        fits.then_some(bytes)
     }
 
     #[inline]

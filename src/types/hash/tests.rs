@@ -3,7 +3,7 @@
 use super::{DEADLINE_MAX_MS, FIELDS_MAX, Field, Hash, Lifetime, SMALL_BYTES_MAX, View, memory};
 use crate::base::entry::Entries;
 use crate::base::rng::Rng;
-use crate::types::sweeps::Sweep;
+use crate::types::sweeps::{Sweep, pack};
 use crate::types::{Body, Container, Edit, Form, Limits, Look, Memory, Span};
 use dolmen_slab::{AllocError, CHUNK_BYTES_MAX, Config, Slab};
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
@@ -308,6 +308,7 @@ enum Op {
     Close(usize),
     Maintain(usize),
     Seal,
+    Pack,
     Relocate(usize, usize),
 }
 
@@ -354,6 +355,7 @@ fn op() -> impl Strategy<Value = Op> {
         1 => any::<usize>().prop_map(Op::Close),
         2 => (1..200usize).prop_map(Op::Maintain),
         2 => Just(Op::Seal),
+        2 => Just(Op::Pack),
         4 => (1..1000usize, 1..20_000usize).prop_map(|(looks, bytes)| Op::Relocate(looks, bytes)),
     ]
 }
@@ -382,6 +384,7 @@ fn run(spans: Option<usize>, ops: &[Op]) -> (usize, usize) {
             Op::Close(index) if !world.views.is_empty() => world.close(index % world.views.len()),
             Op::Maintain(budget) => world.maintain(*budget),
             Op::Seal => world.sweep.seal(&mut world.slab),
+            Op::Pack => pack(&mut world.body, &mut world.slab),
             Op::Relocate(looks, bytes) => {
                 if let Body::Big(big) = &mut world.body {
                     world.sweep.go_on(&mut **big, &mut world.slab, *looks, *bytes);

@@ -432,6 +432,10 @@ impl Container for List {
         self.nodes.work(slab, budget)
     }
 
+    fn to_packed(&self, slab: &Slab) -> Option<Vec<u8>> {
+        ops::to_packed(self, slab)
+    }
+
     fn relocate(&mut self, slab: &mut Slab, cursor: u64, slice: &mut Slice) -> Option<u64> {
         self.relocate_from(slab, cursor, slice)
     }

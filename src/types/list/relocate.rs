@@ -2,11 +2,28 @@
 
 use super::List;
 use super::block::{End, cells};
-use super::node::Node;
+use super::node::{Form, Node, room_for};
+use super::nodes::Nodes;
 use dolmen_slab::{Slab, Slice};
 
 /// Entries of a block with cells that are looked at for the price of a chunk.
 const ENTRIES_A_LOOK: usize = 8;
+
+/// Puts a block whose room is a third empty into a smaller one; false: it is full enough, it is no block, or there is no memory.
+fn fit(nodes: &mut Nodes, slab: &mut Slab, slice: &mut Slice, place: &mut Node) -> bool {
+    if place.form(slab) != Form::Block {
+        return false;
+    }
+    let (used, room) = (place.block(slab).used(), place.block(slab).room.len());
+    let wanted = room_for(used + used / 8);
+    if 3 * wanted > 2 * room {
+        return false;
+    }
+    let Ok(smaller) = nodes.resized(slab, *place, wanted, 0) else { return false };
+    nodes.discard(slab, std::mem::replace(place, smaller));
+    slice.spend(1);
+    true
+}
 
 impl List {
     /// Has a sweep move a node, if it is to; true: `place` has another handle now. No view is open.
@@ -36,7 +53,10 @@ impl List {
                 List::offer(slab, slice, &mut self.roots.ends[End::Head as usize]);
                 (self.roots.ends[End::Head as usize], index)
             } else if index - head < tree {
-                self.roots.tree.relocate_way(slab, index - head, |slab, node| List::offer(slab, slice, node))
+                let (nodes, tree) = (&mut self.nodes, &mut self.roots.tree);
+                tree.relocate_way(slab, index - head, |slab, node| {
+                    fit(nodes, slab, slice, node) || List::offer(slab, slice, node)
+                })
             } else {
                 List::offer(slab, slice, &mut self.roots.ends[End::Tail as usize]);
                 (self.roots.ends[End::Tail as usize], index - head - tree)

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::types::Edit;
-use crate::types::sweeps::Sweep;
+use crate::types::sweeps::{Sweep, pack};
 use dolmen_slab::Config;
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -67,6 +67,7 @@ enum Op {
     Close(usize),
     Maintain(usize),
     Seal,
+    Pack,
     Relocate(usize, usize),
 }
 
@@ -92,6 +93,7 @@ fn op() -> impl Strategy<Value = Op> {
         2 => any::<usize>().prop_map(Op::Close),
         2 => (0..300usize).prop_map(Op::Maintain),
         1 => Just(Op::Seal),
+        2 => Just(Op::Pack),
         3 => (1..200usize, 1..20_000usize).prop_map(|(looks, bytes)| Op::Relocate(looks, bytes)),
     ]
 }
@@ -237,6 +239,7 @@ impl Pair {
                 }
             }
             Op::Seal => self.sweep.seal(&mut self.slab),
+            Op::Pack => pack(&mut self.body, &mut self.slab),
             Op::Relocate(looks, bytes) => {
                 if let Body::Big(list) = &mut self.body {
                     self.sweep.go_on(&mut **list, &mut self.slab, *looks, *bytes);

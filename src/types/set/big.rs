@@ -15,7 +15,7 @@
 #![allow(unsafe_code)]
 
 use super::Encoding;
-use super::small::Small;
+use super::small::{self, Small};
 use crate::base::entry::{self, Entry};
 use crate::base::hash::hash_key;
 use crate::base::rng::Rng;
@@ -354,6 +354,25 @@ impl Container for Set {
     fn is_viewed(&self) -> bool {
         // The table counts those that were closed until they have handed on what they kept.
         self.open_views > 0
+    }
+
+    fn to_packed(&self, slab: &Slab) -> Option<Vec<u8>> {
+        if self.len() > small::SHRUNK_MAX || self.table.has_views() {
+            return None;
+        }
+        let mut members = Vec::with_capacity(self.len());
+        let mut cursor = 0;
+        loop {
+            cursor = self.scan(slab, cursor, |member| members.push(member));
+            if cursor == 0 {
+                break;
+            }
+        }
+        let entries = members.into_iter().map(|member| match member {
+            Member::Entry(entry) => Some(entry),
+            Member::Long(_) => None,
+        });
+        small::of_members(&entries.collect::<Option<Vec<_>>>()?, self.encoding)
     }
 
     fn has_work(&self) -> bool {

@@ -4,7 +4,7 @@ use super::*;
 use crate::base::entry;
 use crate::base::rng::Rng;
 use crate::types::{Span, ViewLost};
-use crate::types::sweeps::Sweep;
+use crate::types::sweeps::{Sweep, pack};
 use dolmen_slab::Config;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
@@ -210,6 +210,7 @@ enum Op {
     Close(usize),
     Maintain(usize),
     Seal,
+    Pack,
     Relocate { looks: usize, bytes: usize },
 }
 
@@ -244,6 +245,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         2 => any::<usize>().prop_map(Op::Close),
         3 => (1..3000usize).prop_map(Op::Maintain),
         2 => Just(Op::Seal),
+        2 => Just(Op::Pack),
         4 => (1..1000usize, 1..20_000usize).prop_map(|(looks, bytes)| Op::Relocate { looks, bytes }),
     ];
     proptest::collection::vec(op, 1..60)
@@ -265,6 +267,7 @@ fn run(spans: Option<usize>, ops: &[Op]) -> World {
             Op::Close(view) => world.close(*view),
             Op::Maintain(budget) => world.maintain(*budget),
             Op::Seal => world.sweep.seal(&mut world.slab),
+            Op::Pack => pack(&mut world.body, &mut world.slab),
             Op::Relocate { looks, bytes } => world.relocate(*looks, *bytes),
         }
         world.check();

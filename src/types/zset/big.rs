@@ -13,6 +13,7 @@ use crate::base::hash::hash_key;
 use crate::base::int::MAX_DIGITS;
 use crate::base::limits::Limits;
 use crate::table::{Slot, Table};
+use crate::types::packed::shrunk_max;
 use crate::types::{Body, Container, Edit, Form, Look, Memory, Span, Type, ViewLost};
 use dolmen_slab::{AllocError, Handle, Slab, Slice};
 
@@ -300,6 +301,25 @@ impl Container for Zset {
 
     fn is_viewed(&self) -> bool {
         self.versions.has_opened()
+    }
+
+    fn to_packed(&self, slab: &Slab) -> Option<Vec<u8>> {
+        let bytes_max = shrunk_max(packed::BYTES_MAX);
+        if self.len() > shrunk_max(packed::ELEMENTS_MAX) || self.versions.has_opened() {
+            return None;
+        }
+        let mut bytes = packed::begin(self.len(), self.exceeded);
+        let mut cursor = Cursor::new(slab, self.tree, 0, usize::MAX, false);
+        while let Some(h) = cursor.next(slab) {
+            match element(slab, h).member() {
+                Member::Bytes(member) if member.len() <= packed::MEMBER_MAX => Pair::of(slab, h).put(slab, &mut bytes),
+                _ => return None,
+            }
+            if bytes.len() > bytes_max {
+                return None;
+            }
+        }
+        Some(bytes)
     }
 
     fn has_work(&self) -> bool {

@@ -33,6 +33,9 @@ impl Zset {
                 return Some(TREE_CURSOR + rank as u64);
             }
             let mut path = self.tree.at_rank(slab, rank);
+            if path.index == 0 && self.tree.fit_leaf(slab, &mut self.versions, &mut path) {
+                slice.spend(1);
+            }
             self.relocate_nodes(slab, slice, &mut path);
             let count = memory::leaf(slab, path.leaf).elements.len();
             slice.spend(count.div_ceil(ELEMENTS_A_LOOK));

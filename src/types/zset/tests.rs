@@ -8,7 +8,7 @@ use super::{Bound, Pair, Put, Zset, score};
 use crate::base::entry::Entries;
 use crate::base::limits::Limits;
 use crate::base::rng::Rng;
-use crate::types::sweeps::Sweep;
+use crate::types::sweeps::{Sweep, pack};
 use crate::types::{Body, Container, Edit, Look, Memory, Span};
 use dolmen_slab::{Config, Handle, Slab};
 use proptest::prelude::*;
@@ -377,6 +377,7 @@ enum Op {
     Close(usize),
     Maintain(usize),
     Seal,
+    Pack,
     Relocate(usize, usize),
 }
 
@@ -392,6 +393,7 @@ fn ops(len: usize) -> impl Strategy<Value = Vec<Op>> {
         1 => n().prop_map(Op::Close),
         2 => (1..200usize).prop_map(Op::Maintain),
         2 => Just(Op::Seal),
+        2 => Just(Op::Pack),
         4 => (1..1000usize, 1..20_000usize).prop_map(|(looks, bytes)| Op::Relocate(looks, bytes)),
     ];
     proptest::collection::vec(op, 1..len)
@@ -431,6 +433,7 @@ fn run(world: &mut World, ops: &[Op], members: usize, long: bool) -> usize {
             Op::Read(..) | Op::Close(..) => {}
             Op::Maintain(budget) => world.maintain(budget),
             Op::Seal => world.sweep.seal(&mut world.slab),
+            Op::Pack => pack(&mut world.body, &mut world.slab),
             Op::Relocate(looks, bytes) => {
                 if let Body::Big(big) = &mut world.body {
                     world.sweep.go_on(&mut **big, &mut world.slab, looks, bytes);
