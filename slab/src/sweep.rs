@@ -18,8 +18,6 @@ use crate::handle::Handle;
 use crate::list::List;
 use crate::span::{SPAN_BYTES, SPAN_UNITS_LOG2, SpanMeta, State};
 
-/// Spans of a bin that are passed over because their chunks could not be moved last time.
-const STUCK_MAX: usize = 16;
 /// A walk has to give back this part of what it goes over, and so many spans.
 const WORTH_DIVISOR: u64 = 32;
 const WORTH_SPANS: u64 = 2;
@@ -78,8 +76,6 @@ pub(crate) struct Sealed {
     fronted: Vec<u64>,
     /// Next heap to be sealed spans of.
     heap: usize,
-    /// Spans passed over in the present bin.
-    skipped: usize,
 }
 
 impl Chunks {
@@ -122,14 +118,13 @@ impl Chunks {
             left -= 1;
             if !self.seal_one(self.sealed.heap) {
                 self.sealed.heap += 2;
-                self.sealed.skipped = 0;
             }
         }
         self.sealed.heap = 0;
         false
     }
 
-    /// Seals a span of a heap, or passes one over; false if there is none to seal.
+    /// Seals the emptiest span of a heap; false if there is none to seal.
     fn seal_one(&mut self, heap: usize) -> bool {
         let sparse = self.sparse_chunks(heap);
         if sparse == 0 || self.heaps[heap].evacuating == u16::MAX {
@@ -137,15 +132,8 @@ impl Chunks {
         }
         let Some(bin) = (0..CRUMBS).find(|&bin| !self.bins[heap][bin].is_empty()) else { return false };
         let span = self.bins[heap][bin].head;
-        let meta = &mut self.metas[span as usize];
-        if u64::from(meta.frontier) > sparse {
+        if u64::from(self.metas[span as usize].frontier) > sparse {
             return false;
-        }
-        if meta.stuck == meta.live {
-            self.bins[heap][bin].remove(&mut self.metas, span);
-            self.bins[heap][bin].push_back(&mut self.metas, span);
-            self.sealed.skipped += 1;
-            return self.sealed.skipped < STUCK_MAX;
         }
         self.bins[heap][bin].remove(&mut self.metas, span);
         self.enlist_sealed(span);
@@ -205,9 +193,7 @@ impl Chunks {
             if span == 0 {
                 break;
             }
-            let meta = &mut self.metas[span as usize];
-            meta.stuck = meta.live;
-            let heap = usize::from(meta.heap);
+            let heap = usize::from(self.metas[span as usize].heap);
             self.file(span);
             // Behind the others of its bin, so that the next sweep takes those.
             let bin = usize::from(self.metas[span as usize].bin);

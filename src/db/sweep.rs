@@ -6,7 +6,7 @@
 //!  Idle ── worth it ──▶ Seal ──▶ Tables ──▶ Containers ──▶ Unseal ──▶ Idle, for some time
 //! ```
 //! Nothing is begun under a snapshot, and what a view sees stays. What the walk does not reach (blocks of expiry wheels, databases and containers that
-//! are being emptied) goes by itself in time; its spans are not sealed again until they have changed.
+//! are being emptied) goes by itself in time.
 
 #[cfg(test)]
 mod tests;
@@ -21,7 +21,7 @@ const MOVE_BYTES: usize = 16 * 1024;
 /// Spans sealed or unsealed in a unit.
 const SPANS: usize = 64;
 /// Between two sweeps is so many times as long as the last one took, and at least so long. One that gave back less than half of what it was for is
-/// followed by a longer rest: there is something that does not move.
+/// followed by a longer rest: there is something that does not move now.
 const REST_TIMES: u64 = 4;
 const REST_MS_MIN: u64 = 500;
 const VAIN_REST_TIMES: u64 = 32;
@@ -157,8 +157,7 @@ impl Shard {
         let Sweep { began_ms, sparse_bytes, .. } = self.sweep;
         let took_ms = now_ms.saturating_sub(began_ms);
         let vain = self.slab.sparse_bytes() > sparse_bytes / 2;
-        let (times, least_ms) =
-            if vain { (VAIN_REST_TIMES, VAIN_REST_MS_MIN) } else { (REST_TIMES, REST_MS_MIN) };
+        let (times, least_ms) = if vain { (VAIN_REST_TIMES, VAIN_REST_MS_MIN) } else { (REST_TIMES, REST_MS_MIN) };
         self.sweep.rest_until_ms = now_ms + (took_ms * times).max(least_ms);
     }
 }

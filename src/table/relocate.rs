@@ -36,7 +36,10 @@ impl Table {
             let home = segment.home(prefix);
             slice.spend(BUCKET_LOOKS);
             let bucket = segment.bucket(slab, home);
-            bucket.occupied().filter(|&index| slab.is_sealed(bucket.handle(index))).for_each(|index| slab.prefetch(bucket.handle(index)));
+            bucket
+                .occupied()
+                .filter(|&index| slab.is_sealed(bucket.handle(index)))
+                .for_each(|index| slab.prefetch(bucket.handle(index)));
             for index in segment.bucket(slab, home).occupied() {
                 let handle = segment.bucket(slab, home).handle(index);
                 if slab.is_sealed(handle)

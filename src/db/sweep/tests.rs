@@ -15,7 +15,8 @@ use crate::types::{Span, Type};
 use dolmen_slab::Config;
 
 const NOW_MS: u64 = 1_750_000_000_000;
-const CONFIG: Config = Config { reserve_bytes: 4 << 30, blob_reserve_bytes: 1 << 30, decay_ms: 1000, huge_pages: false };
+const CONFIG: Config =
+    Config { reserve_bytes: 4 << 30, blob_reserve_bytes: 1 << 30, decay_ms: 1000, huge_pages: false };
 
 struct World {
     shard: Shard,
@@ -68,7 +69,13 @@ impl World {
         let mut run = Vec::new();
         while view.next(&mut db, &mut run, 10_000).unwrap() {}
         view.close(&mut db);
-        let parts = if kind == Type::Hash { 3 } else if kind == Type::Zset { 2 } else { 1 };
+        let parts = if kind == Type::Hash {
+            3
+        } else if kind == Type::Zset {
+            2
+        } else {
+            1
+        };
         let texts: Vec<Vec<u8>> = Entries::new(&run).map(Entry::to_vec).collect();
         let mut all: Vec<Vec<u8>> = texts.chunks(parts).map(|element| element.join(&b' ')).collect();
         if kind != Type::List {
@@ -89,7 +96,9 @@ impl Editing<'_, '_> {
     fn add(&mut self, n: u32, bytes: usize) {
         let text = format!("{n:0bytes$}.").into_bytes();
         match self {
-            Editing::Hash(edit) => _ = edit.set(format!("f{n:07}").as_bytes(), &text, Lifetime::Forever, NOW_MS).unwrap(),
+            Editing::Hash(edit) => {
+                _ = edit.set(format!("f{n:07}").as_bytes(), &text, Lifetime::Forever, NOW_MS).unwrap()
+            }
             Editing::Set(edit) => _ = edit.add(Entry::of(&text)).unwrap(),
             Editing::Zset(edit) => _ = edit.put(&text, |_| Some(f64::from(n.wrapping_mul(7919) % 100_000))).unwrap(),
             Editing::List(edit) => edit.push(End::Tail, &[&text]).unwrap(),
@@ -244,8 +253,7 @@ fn sweeps_go_on_beside_changes() {
     for name in 0..40u32 {
         let (kind, count) = (kinds[name as usize % 4], counts[name as usize]);
         if count > 0 {
-            let mut numbers: Vec<u32> =
-                world.elements(kind, name).iter().map(|text| number_of(kind, text)).collect();
+            let mut numbers: Vec<u32> = world.elements(kind, name).iter().map(|text| number_of(kind, text)).collect();
             numbers.sort_unstable();
             assert!(numbers.into_iter().eq(0..count), "{kind:?} {name}");
         }

@@ -15,11 +15,11 @@ fn fit(nodes: &mut Nodes, slab: &mut Slab, slice: &mut Slice, place: &mut Node) 
         return false;
     }
     let (used, room) = (place.block(slab).used(), place.block(slab).room.len());
-    let wanted = room_for(used + used / 8);
+    let wanted = used + used / 8;
     if 3 * wanted > 2 * room {
         return false;
     }
-    let Ok(smaller) = nodes.resized(slab, *place, wanted, 0) else { return false };
+    let Ok(smaller) = nodes.resized(slab, *place, room_for(wanted), 0) else { return false };
     nodes.discard(slab, std::mem::replace(place, smaller));
     slice.spend(1);
     true
@@ -73,8 +73,7 @@ impl List {
 
     /// Cells of a block: they are few, as each stands for a large element.
     fn relocate_cells(slab: &mut Slab, slice: &mut Slice, block: Node) {
-        let sealed: Vec<Node> =
-            cells(block.block(slab).run()).filter(|cell| slab.is_sealed(cell.handle())).collect();
+        let sealed: Vec<Node> = cells(block.block(slab).run()).filter(|cell| slab.is_sealed(cell.handle())).collect();
         for old in sealed {
             let mut cell = old;
             if List::offer(slab, slice, &mut cell) {

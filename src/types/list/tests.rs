@@ -120,7 +120,16 @@ struct Pair {
 
 impl Pair {
     fn new(slab: Slab, body: Body<List>) -> Pair {
-        Pair { slab, body, model: Model::new(), views: Vec::new(), refused: 0, steps: 0, sweep: Sweep::default(), is_roomy: true }
+        Pair {
+            slab,
+            body,
+            model: Model::new(),
+            views: Vec::new(),
+            refused: 0,
+            steps: 0,
+            sweep: Sweep::default(),
+            is_roomy: true,
+        }
     }
 
     fn edit(&mut self) -> Edit<'_, List> {

@@ -3,8 +3,8 @@
 use super::*;
 use crate::base::entry;
 use crate::base::rng::Rng;
-use crate::types::{Span, ViewLost};
 use crate::types::sweeps::{Sweep, pack};
+use crate::types::{Span, ViewLost};
 use dolmen_slab::Config;
 use proptest::prelude::*;
 use std::collections::BTreeSet;

@@ -101,7 +101,16 @@ impl World {
     fn new(spans: Option<usize>) -> World {
         let slab = new_slab(spans);
         let (body, model, views) = (Body::default(), Model::default(), Vec::new());
-        World { slab, limits: Limits::default(), body, model, views, lost: 0, sweep: Sweep::default(), is_roomy: spans.is_none() }
+        World {
+            slab,
+            limits: Limits::default(),
+            body,
+            model,
+            views,
+            lost: 0,
+            sweep: Sweep::default(),
+            is_roomy: spans.is_none(),
+        }
     }
 
     fn edit(&mut self) -> Edit<'_, Zset> {
