@@ -180,6 +180,61 @@ fn one_large_value_may_use_it_all_and_a_larger_one_is_survived() {
     }
 }
 
+/// EXEC runs whole: what its commands need is looked at before it begins, and what it has written beyond the limit goes afterwards.
+#[test]
+fn a_transaction_may_grow() {
+    for server in servers(&["--maxmemory", "20mb", "--maxmemory-policy", "allkeys-lru"]) {
+        let mut client = server.client();
+        assert_eq!(fill(&mut client, "k", 30_000, 1000, &[]), 0);
+        for megabytes in [4, 30] {
+            let value = "t".repeat(100_000);
+            client.expect("MULTI", "+OK");
+            // Queued values are memory, too: those of the large one come from what is there.
+            if megabytes == 4 {
+                for i in 0..40 {
+                    assert_eq!(client.call(&["SET", &format!("t:{i}"), &value]).to_string(), "+QUEUED");
+                }
+            } else {
+                for _ in 0..300 {
+                    assert_eq!(client.call(&["APPEND", "t:long", &value]).to_string(), "+QUEUED");
+                }
+            }
+            let reply = client.run("EXEC");
+            assert!(reply.items().iter().all(|reply| !reply.is_error()), "{reply}");
+            eventually("memory is within the limit again", || client.info_number("used_memory") <= 21 * MB);
+            client.expect("SET a b", "+OK");
+            client.expect("GET a", "'b'");
+        }
+    }
+}
+
+/// At the limit replies may be as long as they are: they are not refused, and no data goes for them but what they exceed the limit by.
+#[test]
+fn replies_at_the_limit_are_whole() {
+    for server in servers(&["--maxmemory", "24mb", "--maxmemory-policy", "allkeys-lru"]) {
+        let mut client = server.client();
+        let element = "e".repeat(500);
+        for _ in 0..40 {
+            client.send(&request(&["RPUSH", "list", &element]).repeat(100));
+            (0..100).for_each(|_| assert!(client.read().int() > 0));
+        }
+        assert_eq!(fill(&mut client, "k", 30_000, 1000, &[]), 0);
+        // It was used last, or has gone; then it comes again.
+        if client.run("EXISTS list").int() == 0 {
+            for _ in 0..4000 {
+                client.call(&["RPUSH", "list", &element]);
+            }
+        }
+        for _ in 0..5 {
+            let all = client.run("LRANGE list 0 -1");
+            assert!(all.items().is_empty() || all.items().len() == 4000);
+            assert_eq!(client.run("MGET k:29999 k:29998 k:29997").items().len(), 3);
+        }
+        eventually("memory is within the limit", || client.info_number("used_memory") <= 25 * MB);
+        assert!(client.run("DBSIZE").int() > 5000, "a reply has not swept the data away");
+    }
+}
+
 #[test]
 fn evictions_are_told_and_counted() {
     for server in

@@ -227,7 +227,7 @@ fn sweeps_go_on_beside_changes() {
             world.edit(kind, name, &mut |edit| (*count - many..*count).rev().for_each(|n| edit.remove(n, 12)));
             *count -= many;
         }
-        if round >= 2000 && round < 4000 {
+        if (2000..4000).contains(&round) {
             for n in (round - 2000) * 29..(round - 1999) * 29 {
                 let mut db = world.shard.db(1, NOW_MS);
                 assert!(db.remove(db.key(&n.to_be_bytes())));

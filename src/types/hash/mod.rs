@@ -5,7 +5,8 @@
 //!  small   a run of entries in the item of the key                    small
 //!  big     Hash ─▶ table::Table ─▶ elements, a chunk each              element      deadlines: the timed ones, earliest first
 //! ```
-//! A hash becomes big with more than 128 fields (`FIELDS_MAX`) or when it would take more than 2 KiB (`SMALL_BYTES_MAX`), and stays so. What
+//! A hash becomes big with more than 128 fields (`FIELDS_MAX`) or when it would take more than 2 KiB (`SMALL_BYTES_MAX`); one that has shrunk by some way its owner
+//! packs again, unless it has had deadlines. What
 //! OBJECT ENCODING tells does not depend on that: it goes by Redis's bounds, and by two marks that stay once they are set.
 //!
 //! A field whose deadline has come is not there for operations that are told the instant; it is removed by [`Edit::expire`], in slices. `len`
