@@ -573,6 +573,7 @@ impl Chunks {
         meta.state = State::Clean;
         self.resident_pages -= u64::from(touched);
         let start = span as usize * SPAN_BYTES;
+        self.ahead.leave_small(&self.region, span as usize / SPANS_PER_UNIT);
         // SAFETY: no chunk of the span is live, so nobody holds a reference into it.
         unsafe { self.region.discard(start, start + usize::from(touched) * PAGE_BYTES) };
         self.clean.push_front(&mut self.metas, span);

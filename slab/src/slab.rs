@@ -203,6 +203,11 @@ impl Slab {
         self.chunks.seal_sparse(budget_spans)
     }
 
+    /// Bytes of memory in sealed spans.
+    pub fn sealed_bytes(&self) -> u64 {
+        self.chunks.sealed_bytes()
+    }
+
     /// Begins a sweep over all interior chunks, however full their spans are: for tests of structures that have theirs moved.
     #[doc(hidden)]
     pub fn seal_all(&mut self) {

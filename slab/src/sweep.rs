@@ -106,6 +106,12 @@ impl Chunks {
         sparse_bytes >= WORTH_SPANS * SPAN_BYTES as u64 && sparse_bytes >= live_bytes / WORTH_DIVISOR
     }
 
+    /// Bytes of the chunks that sealed spans have, free ones too.
+    pub(crate) fn sealed_bytes(&self) -> u64 {
+        let fronted = self.sealed.fronted.iter().zip(Chunks::interior_heaps());
+        fronted.map(|(&chunks, heap)| chunks * u64::from(self.heaps[heap].bytes)).sum()
+    }
+
     /// Seals up to `budget` spans, the emptiest of each heap first. True: there are more.
     pub(crate) fn seal_sparse(&mut self, budget: usize) -> bool {
         self.sealed.fronted.resize(CLASSES, 0);

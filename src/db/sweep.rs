@@ -20,7 +20,7 @@ const LOOKS: usize = 512;
 const MOVE_BYTES: usize = 16 * 1024;
 /// Spans sealed or unsealed in a unit.
 const SPANS: usize = 64;
-/// Between two sweeps is so many times as long as the last one took, and at least so long. One that gave back less than half of what it was for is
+/// Between two sweeps is so many times as long as the last one took, and at least so long. One that emptied less than half of what it has sealed is
 /// followed by a longer rest: there is something that does not move now.
 const REST_TIMES: u64 = 4;
 const REST_MS_MIN: u64 = 500;
@@ -52,8 +52,9 @@ pub(super) struct Sweep {
     /// No other one before.
     rest_until_ms: u64,
     began_ms: u64,
-    /// What it was for, in bytes.
-    sparse_bytes: u64,
+    /// What it is to empty, in bytes, and what it has left.
+    sealed_bytes: u64,
+    left_bytes: u64,
 }
 
 impl Sweep {
@@ -97,7 +98,7 @@ impl Shard {
             && self.is_fragmented()
         {
             self.sweep.stage = Stage::Seal;
-            (self.sweep.began_ms, self.sweep.sparse_bytes) = (now_ms, self.slab.sparse_bytes());
+            self.sweep.began_ms = now_ms;
         }
     }
 
@@ -108,7 +109,10 @@ impl Shard {
             Stage::Idle => return false,
             Stage::Seal | Stage::Tables { .. } | Stage::Containers { .. } if !self.defrag.is_on => Stage::Unseal,
             Stage::Seal if self.slab.seal_sparse(SPANS) => Stage::Seal,
-            Stage::Seal => Stage::Tables { database: 0, cursor: 0 },
+            Stage::Seal => {
+                self.sweep.sealed_bytes = self.slab.sealed_bytes();
+                Stage::Tables { database: 0, cursor: 0 }
+            }
             Stage::Tables { database, .. } if database >= self.databases_used => {
                 Stage::Containers { number: 0, cursor: 0, moved: false }
             }
@@ -150,13 +154,14 @@ impl Shard {
             *counter += 1;
             (number, cursor, moved) = (number + 1, 0, false);
         }
+        self.sweep.left_bytes = self.slab.sealed_bytes();
         Stage::Unseal
     }
 
     fn rest(&mut self, now_ms: u64) {
-        let Sweep { began_ms, sparse_bytes, .. } = self.sweep;
+        let Sweep { began_ms, sealed_bytes, left_bytes, .. } = self.sweep;
         let took_ms = now_ms.saturating_sub(began_ms);
-        let vain = self.slab.sparse_bytes() > sparse_bytes / 2;
+        let vain = left_bytes > sealed_bytes / 2;
         let (times, least_ms) = if vain { (VAIN_REST_TIMES, VAIN_REST_MS_MIN) } else { (REST_TIMES, REST_MS_MIN) };
         self.sweep.rest_until_ms = now_ms + (took_ms * times).max(least_ms);
     }
