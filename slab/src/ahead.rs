@@ -5,7 +5,8 @@
 //! it must not happen where requests are served. Here it happens on a thread of low priority. If it is not done in time, the
 //! allocator goes on behind the unit, with small pages, and comes back.
 //!
-//! Small heaps stay on small pages, and one unit at most is faulted in but unused, so that little memory is spent on it.
+//! Small heaps stay on small pages, and one unit at most is faulted in but unused, so that little memory is spent on it. A unit of which a span was
+//! given back has small pages from then on.
 //!
 //! ```text
 //!   | small pages, START_BYTES | unit | unit | unit in use, 3/4 full | unit faulted in ahead | address space ...
@@ -38,6 +39,8 @@ pub(crate) struct Ahead {
     shared: Arc<Shared>,
     /// The highest unit that was asked for.
     asked: usize,
+    /// Units that have the advice for huge pages, a bit each.
+    advised: Vec<u64>,
     enabled: bool,
 }
 
@@ -47,7 +50,7 @@ impl Ahead {
         let enabled = enabled && !cfg!(slab_asan);
         let shared =
             Shared { done: AtomicUsize::new(START_UNIT), begun: AtomicUsize::new(0), busy: AtomicBool::new(false) };
-        Ahead { shared: Arc::new(shared), asked: START_UNIT - 1, enabled }
+        Ahead { shared: Arc::new(shared), asked: START_UNIT - 1, advised: Vec::new(), enabled }
     }
 
     /// Was this unit faulted in before it was begun?
@@ -76,6 +79,17 @@ impl Ahead {
         self.enabled && unit >= START_UNIT && unit > self.asked && !self.shared.busy.load(Ordering::Acquire)
     }
 
+    /// A part of the unit is given back: from now on it has small pages. Else the kernel would in time make a huge page of it again, however few of its
+    /// pages are in use, and all that was given back would be resident once more.
+    pub(crate) fn leave_small(&mut self, region: &Mapping, unit: usize) {
+        if let Some(word) = self.advised.get_mut(unit / 64)
+            && *word >> (unit % 64) & 1 == 1
+        {
+            *word &= !(1 << (unit % 64));
+            region.advise_small(unit * HUGE_BYTES);
+        }
+    }
+
     /// Has a unit faulted in. It is committed, nobody has touched it, and nobody will before it is done (`is_at_work_on`).
     ///
     /// The advice is given here rather than on the thread: it locks the address space for a moment, and the thread may be kept from running
@@ -91,6 +105,10 @@ impl Ahead {
             self.enabled = false;
             return;
         }
+        if self.advised.len() <= unit / 64 {
+            self.advised.resize(unit / 64 + 1, 0);
+        }
+        self.advised[unit / 64] |= 1 << (unit % 64);
         self.shared.busy.store(true, Ordering::Release);
         // The thread lives as long as the process.
         let _ = requests.send(Request { shared: Arc::clone(&self.shared), region: Arc::clone(region), unit });

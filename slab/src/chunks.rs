@@ -8,7 +8,7 @@
 //!
 //! Invariants:
 //! - `span.live` = number of set live bits of the span; `heap.live` = sum over its spans; `used_bytes` = sum of live times class size.
-//! - A span with a free chunk is active, sealed, or listed in the bin of its heap that its fill selects; a span without live chunks is
+//! - A span with a free chunk is active, sealed (by `evacuate` or `sweep`), or listed in the bin of its heap that its fill selects; a span without live chunks is
 //!   clean or in `empty` (or still active).
 //! - `heap.mask` covers chunks of the current word below the frontier only; without active span it is 0.
 #![allow(unsafe_code)]
@@ -25,6 +25,7 @@ use crate::peek::Peek;
 use crate::poison;
 use crate::region::{Base, Commit, HUGE_BYTES, Mapping, PAGE_BYTES, Table};
 use crate::span::{self, BITMAP_WORDS, SPAN_BYTES, SPAN_UNITS, SPAN_UNITS_LOG2, SpanMeta, State};
+use crate::sweep::Sealed;
 
 /// Heaps: class times two, plus kind.
 pub(crate) const HEAPS: usize = CLASSES * 2;
@@ -167,6 +168,8 @@ pub(crate) struct Chunks {
     pub(crate) drain_heap: usize,
     /// Classes of items whose evacuation has begun and not reached its lower mark.
     pub(crate) draining: [bool; CLASSES],
+    /// Spans of interior heaps that are being emptied (`sweep`).
+    pub(crate) sealed: Sealed,
 }
 
 impl Chunks {
@@ -200,6 +203,7 @@ impl Chunks {
             idle_heap: 0,
             drain_heap: 0,
             draining: [false; CLASSES],
+            sealed: Sealed::default(),
         })
     }
 
@@ -219,6 +223,13 @@ impl Chunks {
             Some(handle) => Some(handle),
             None => self.alloc_slow(heap),
         }
+    }
+
+    /// A chunk of the class and kind of another one, and its size.
+    pub(crate) fn alloc_like(&mut self, other: Handle) -> Option<(Handle, usize)> {
+        let heap = usize::from(self.metas[(other.bits() >> SPAN_UNITS_LOG2) as usize].heap);
+        let handle = self.take(heap).or_else(|| self.alloc_slow(heap))?;
+        Some((handle, self.heaps[heap].bytes as usize))
     }
 
     /// `heap` comes from `heap_of`.
@@ -407,8 +418,10 @@ impl Chunks {
         let meta = &mut self.metas[span as usize];
         let heap = usize::from(meta.heap);
         let SpanMeta { live, state, bin, capacity, .. } = *meta;
-        if state == State::Listed {
-            self.bins[heap][usize::from(bin)].remove(&mut self.metas, span);
+        match state {
+            State::Listed => self.bins[heap][usize::from(bin)].remove(&mut self.metas, span),
+            State::Swept => self.unlist_sealed(span),
+            _ => {}
         }
         let meta = &mut self.metas[span as usize];
         if live == capacity {
@@ -560,6 +573,7 @@ impl Chunks {
         meta.state = State::Clean;
         self.resident_pages -= u64::from(touched);
         let start = span as usize * SPAN_BYTES;
+        self.ahead.leave_small(&self.region, span as usize / SPANS_PER_UNIT);
         // SAFETY: no chunk of the span is live, so nobody holds a reference into it.
         unsafe { self.region.discard(start, start + usize::from(touched) * PAGE_BYTES) };
         self.clean.push_front(&mut self.metas, span);

@@ -7,7 +7,7 @@
 //! - **Blobs** are larger values in page-multiple extents: appended to in place (a socket can receive into [`Slab::blob_spare`]),
 //!   overwritten in place, and read by [`BlobRef`]s on any thread, which keep seeing what they saw when they were made.
 //! - **Memory goes back.** Spans and extents without live data are reused hot first, and released once they have been idle
-//!   ([`Slab::release`]). Sparse spans are emptied by their owner's help ([`Slab::pick_victim`]).
+//!   ([`Slab::release`]). Sparse spans are emptied by their owner's help ([`Slab::pick_victim`], [`Slab::seal_sparse`]).
 //! - **Figures are exact.** [`Slab::used_bytes`] is kept incrementally; [`Slab::resident_estimate_bytes`] follows the pages touched.
 //! - A double free panics instead of corrupting.
 //!
@@ -95,6 +95,7 @@
 //! slab      the public face
 //! chunks    heaps: alloc, free ─┐          blobs     ids, growth, copy-on-write, deferred frees
 //! evacuate  victims             ├─ span    body      versions of contents, BlobRef
+//! sweep     sealed spans        │
 //! release   decay, clock       ─┘  class   extents   classes of pages, reuse, release
 //! region    reserve, commit, discard       list    links by number           poison  for AddressSanitizer
 //! ahead     huge pages, faulted in by a thread before they are used
@@ -120,6 +121,7 @@ mod release;
 mod slab;
 mod span;
 mod stats;
+mod sweep;
 
 pub use body::{BlobRef, SEGMENT_BYTES};
 pub use class::CHUNK_BYTES_MAX;
@@ -129,3 +131,4 @@ pub use handle::{BlobId, Handle, Kind};
 pub use peek::Peek;
 pub use slab::{Config, Slab};
 pub use stats::{BlobStats, ClassStats};
+pub use sweep::Slice;

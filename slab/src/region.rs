@@ -113,6 +113,13 @@ impl Mapping {
         Ok(())
     }
 
+    /// Takes the advice of `advise_huge` back: what is there stays, but nothing is added to it.
+    pub(crate) fn advise_small(&self, from: usize) {
+        assert!(from.is_multiple_of(HUGE_BYTES) && from + HUGE_BYTES <= self.bytes);
+        // SAFETY: in range by the assertion; the advice does not change contents. Refused, it costs memory only.
+        let _ = unsafe { madvise(self.at(from), HUGE_BYTES, MmapAdvise::MADV_NOHUGEPAGE) };
+    }
+
     /// Faults in the huge page at `from`, or the small ones where the system has no huge page to give. The range is committed; its owner may
     /// be using it already.
     ///

@@ -17,6 +17,7 @@ use crate::peek::Peek;
 use crate::region::PAGE_BYTES;
 use crate::release::Clock;
 use crate::stats::{self, BlobStats, ClassStats};
+use crate::sweep::Slice;
 
 /// Sizes and times of a [`Slab`].
 #[derive(Clone, Debug)]
@@ -191,6 +192,67 @@ impl Slab {
     /// Ends an evacuation: an emptied span awaits release, any other takes allocations again.
     pub fn finish(&mut self, victim: Victim) {
         self.chunks.finish(victim);
+    }
+}
+
+/// Sweeps: evacuation of what only its owner can find, by a walk over all of it.
+impl Slab {
+    /// Bytes that a sweep over interior chunks would give back now.
+    pub fn sparse_bytes(&self) -> u64 {
+        self.chunks.sparse_bytes()
+    }
+
+    /// Whether that is worth the walk.
+    pub fn is_worth_sweeping(&self) -> bool {
+        self.chunks.worth_sweeping()
+    }
+
+    /// Begins a sweep, or goes on to: seals up to `budget_spans` sparse spans of interior chunks. True: call again. Nothing is allocated
+    /// in a sealed span, and once its last chunk is freed it awaits release.
+    pub fn seal_sparse(&mut self, budget_spans: usize) -> bool {
+        self.chunks.seal_sparse(budget_spans)
+    }
+
+    /// Bytes of memory in sealed spans.
+    pub fn sealed_bytes(&self) -> u64 {
+        self.chunks.sealed_bytes()
+    }
+
+    /// Begins a sweep over all interior chunks, however full their spans are: for tests of structures that have theirs moved.
+    #[doc(hidden)]
+    pub fn seal_all(&mut self) {
+        self.chunks.seal_all();
+    }
+
+    /// Whether a chunk should be moved by [`Slab::offer`]. Any handle is allowed.
+    #[inline(always)]
+    pub fn is_sealed(&self, handle: Handle) -> bool {
+        self.chunks.is_sealed(handle)
+    }
+
+    /// Moves a chunk to another place if it lies in a sealed span; its handle there. `None`: it stays. Either is counted in `slice`.
+    ///
+    /// # Safety
+    /// `from` is a live chunk, and on `Some` nobody uses its old handle any more.
+    #[inline]
+    pub unsafe fn offer(&mut self, slice: &mut Slice, from: Handle) -> Option<Handle> {
+        slice.look();
+        if !self.chunks.is_sealed(from) {
+            return None;
+        }
+        let (to, bytes) = self.chunks.alloc_like(from)?;
+        // SAFETY: two live chunks of one class, hence both `bytes` long; the old one is given up (caller).
+        unsafe {
+            self.ptr(from).copy_to_nonoverlapping(self.ptr(to), bytes);
+            self.chunks.free_scribbled(from);
+        }
+        slice.moved(bytes);
+        Some(to)
+    }
+
+    /// Ends a sweep: unseals up to `budget_spans` of the spans that still have chunks. True: call again.
+    pub fn unseal(&mut self, budget_spans: usize) -> bool {
+        self.chunks.unseal(budget_spans)
     }
 }
 

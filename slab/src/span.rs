@@ -34,7 +34,7 @@ const _: () = assert!(SPAN_BYTES / PAGE_BYTES <= u8::MAX as usize);
 ///
 /// ```text
 ///                 ┌────────── emptied ◄──────────────┐
-///   Clean ──► Active ──► Full ──► Listed ──► Sealed ──┤
+///   Clean ──► Active ──► Full ──► Listed ──► Sealed ──┤    or Swept
 ///     ▲          ▲  ◄──────────────┘                  │
 ///     │          └─────────── Empty ◄─────────────────┘
 ///     └──── released ───────────┘
@@ -54,6 +54,8 @@ pub(crate) enum State {
     Listed,
     /// Being evacuated: no allocation lands in it; in no list.
     Sealed,
+    /// The same by a sweep: in the list of sealed spans.
+    Swept,
 }
 
 /// One span.

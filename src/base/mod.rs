@@ -5,6 +5,7 @@ pub mod cgroup;
 pub mod clock;
 pub mod collate;
 pub mod cpu;
+pub mod defrag;
 pub mod draft;
 pub mod entry;
 pub mod epochs;

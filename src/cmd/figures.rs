@@ -3,6 +3,7 @@
 use super::ctx::{Ctx, Stats};
 use super::profile::Report;
 use crate::base::cpu;
+use crate::db::Shard;
 use dolmen_slab::Kind;
 use std::collections::BTreeMap;
 
@@ -34,7 +35,6 @@ pub struct DataFigures {
     pub blobs: u64,
     pub blob_kept_bytes: u64,
     pub blob_resident_bytes: u64,
-    pub evacuating: bool,
     pub lazy_pending: usize,
     pub lazy_freed: u64,
     pub hits: u64,
@@ -42,9 +42,37 @@ pub struct DataFigures {
     pub expired: u64,
     pub expired_fields: u64,
     pub evicted: u64,
-    pub relocated: u64,
+    pub defrag: DefragFigures,
     /// By size and kind.
     pub classes: BTreeMap<(usize, &'static str), ClassFigures>,
+}
+
+/// Of moving memory: see `ShardStats`.
+#[derive(Default)]
+pub struct DefragFigures {
+    pub relocated: u64,
+    pub left: u64,
+    pub keys_relocated: u64,
+    pub keys_left: u64,
+    /// Shards at it now.
+    pub running: u64,
+    /// The longest of any shard, up to now, and of the present runs.
+    pub total_ms: u64,
+    pub current_ms: u64,
+}
+
+impl DefragFigures {
+    fn add(&mut self, shard: &Shard, now_ms: u64) {
+        let stats = &shard.stats;
+        self.relocated += stats.relocated;
+        self.left += stats.left;
+        self.keys_relocated += stats.keys_relocated;
+        self.keys_left += stats.keys_left;
+        self.running += u64::from(shard.is_defragmenting());
+        let current_ms = stats.defrag_since_ms.map_or(0, |since_ms| now_ms.saturating_sub(since_ms));
+        self.current_ms = self.current_ms.max(current_ms);
+        self.total_ms = self.total_ms.max(stats.defrag_ms + current_ms);
+    }
 }
 
 /// Of one class of chunks.
@@ -94,6 +122,7 @@ impl Figures {
     pub fn of(ctx: &mut Ctx<'_>, report: Report) -> Figures {
         let mut data = DataFigures::default();
         let mut databases = vec![DatabaseFigures::default(); ctx.db.databases()];
+        let now_ms = ctx.db.now_ms();
         ctx.db.each_shard(|shard| {
             let (slab, blobs) = (shard.slab(), shard.slab().blob_stats());
             data.used_bytes += shard.used_bytes();
@@ -101,7 +130,7 @@ impl Figures {
             data.heap_bytes += shard.heap_bytes();
             data.resident_bytes += slab.resident_estimate_bytes();
             data.metadata_bytes += slab.overhead_bytes();
-            data.fragmented_bytes += slab.fragmented_bytes();
+            data.fragmented_bytes += shard.fragmented_bytes();
             data.blobs += blobs.blobs;
             data.blob_bytes += blobs.used_bytes;
             data.blob_kept_bytes += blobs.kept_bytes;
@@ -117,7 +146,6 @@ impl Figures {
                 sum.free += class.free_chunks;
                 sum.resident += class.resident_chunks;
             }
-            data.evacuating |= shard.is_evacuating();
             data.lazy_pending += shard.lazy_pending();
             data.lazy_freed += shard.stats.lazy_freed;
             data.hits += shard.stats.hits;
@@ -125,7 +153,7 @@ impl Figures {
             data.expired += shard.stats.expired;
             data.expired_fields += shard.stats.expired_fields;
             data.evicted += shard.stats.evicted;
-            data.relocated += shard.stats.relocated;
+            data.defrag.add(shard, now_ms);
             for (sum, database) in databases.iter_mut().zip(shard.databases()) {
                 sum.keys += database.len();
                 sum.expires += database.expires();

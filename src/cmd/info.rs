@@ -184,7 +184,8 @@ fn memory(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
         "mem_cluster_links": 0,
         "mem_aof_buffer": 0,
         "mem_allocator": MEM_ALLOCATOR,
-        "active_defrag_running": u8::from(data.evacuating),
+        // What it may take of a busy worker, in percent.
+        "active_defrag_running": if data.defrag.running > 0 { 25 } else { 0 },
         "lazyfree_pending_objects": data.lazy_pending,
         "lazyfreed_objects": data.lazy_freed,
     );
@@ -267,7 +268,12 @@ fn stats(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
         "evicted_clients": stats.evicted_clients,
         "keyspace_hits": data.hits,
         "keyspace_misses": data.misses,
-        "active_defrag_hits": data.relocated,
+        "active_defrag_hits": data.defrag.relocated,
+        "active_defrag_misses": data.defrag.left,
+        "active_defrag_key_hits": data.defrag.keys_relocated,
+        "active_defrag_key_misses": data.defrag.keys_left,
+        "total_active_defrag_time": data.defrag.total_ms,
+        "current_active_defrag_time": data.defrag.current_ms,
         "tracking_total_keys": ctx.db.totals().keys.load(Ordering::Relaxed),
         "tracking_total_items": ctx.db.totals().items.load(Ordering::Relaxed),
         "tracking_total_prefixes": ctx.pubsub.prefixes.len(),

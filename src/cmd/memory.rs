@@ -157,7 +157,7 @@ fn diagnose(memory: &MemoryFigures, held_bytes: u64, clients: u64) -> String {
         memory.active,
         memory.allocated,
         1.1,
-        "They serve new data of the same sizes; those of items are moved together in the background (MEMORY MALLOC-STATS has the classes).",
+        "They serve new data of the same sizes; with activedefrag what is in use is moved together in the background (MEMORY MALLOC-STATS has the classes).",
     );
     waste(
         "Pages without data that were not given back yet",

@@ -35,6 +35,7 @@ pub fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     let settings = ctx.fleet.settings().clone();
     let (mut limits, mut classes) = (ctx.config.limits, 0);
     let (mut eviction, mut limit_bytes) = (ctx.config.eviction, ctx.config.maxmemory_bytes);
+    let mut defrag = ctx.config.defrag;
     // What has happened so far is told as it was wanted then.
     ctx.publish_news();
     let privileged = super::debug::may_change_protected(ctx);
@@ -56,6 +57,7 @@ pub fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         }
         (limits, classes) = (config.limits, config.notify.told());
         (eviction, limit_bytes) = (config.eviction, config.maxmemory_bytes);
+        defrag = config.defrag;
         ctx.db.totals().keys_max.store(config.tracking_table_keys_max, Ordering::Relaxed);
         Ok(())
     });
@@ -67,6 +69,7 @@ pub fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         shard.limits = limits;
         shard.listeners.publish(classes, version);
     });
+    ctx.db.set_defrag(defrag);
     ctx.db.set_eviction(eviction, limit_bytes);
     if pairs.iter().any(|[name, _]| name.eq_ignore_ascii_case(b"requirepass")) {
         let (catalogue, password) =

@@ -29,6 +29,7 @@ pub use value::ValueError;
 
 use crate::base::collate::Collation;
 use crate::base::cpu;
+use crate::base::defrag::Defrag;
 use crate::base::eviction::Settings;
 use crate::base::limits::Limits;
 use crate::base::log::LogLevel;
@@ -106,6 +107,8 @@ pub struct Config {
     pub maxmemory_bytes: u64,
     /// The most that clients may hold together.
     pub maxmemory_clients: ClientsLimit,
+    /// When memory is moved to give some back.
+    pub defrag: Defrag,
     /// Which keys go at that limit.
     pub eviction: Settings,
     /// Redis's, kept for CONFIG GET only: a sample is what lies in a bucket of the table, and slices of work are of fixed length.
@@ -187,6 +190,7 @@ impl Default for Config {
             notify: Classes::default(),
             maxmemory_bytes: 0,
             maxmemory_clients: ClientsLimit::default(),
+            defrag: Defrag::default(),
             eviction: Settings::default(),
             maxmemory_samples: 0,
             maxmemory_eviction_tenacity: 0,

@@ -132,6 +132,9 @@ const DEFAULTS: &[(&str, &str, Mutability)] = &[
     ("maxmemory", "0", Mutability::Mutable),
     ("maxmemory-policy", "noeviction", Mutability::Mutable),
     ("maxmemory-samples", "5", Mutability::Mutable),
+    ("activedefrag", "yes", Mutability::Mutable),
+    ("active-defrag-ignore-bytes", "0", Mutability::Mutable),
+    ("active-defrag-threshold-lower", "0", Mutability::Mutable),
     ("maxmemory-eviction-tenacity", "10", Mutability::Mutable),
     ("lfu-log-factor", "10", Mutability::Mutable),
     ("lfu-decay-time", "1", Mutability::Mutable),
@@ -241,12 +244,9 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("tls-session-caching", "yes"),
     ("active-defrag-cycle-max", "25"),
     ("active-defrag-cycle-min", "1"),
-    ("active-defrag-ignore-bytes", "104857600"),
     ("active-defrag-max-scan-fields", "1000"),
-    ("active-defrag-threshold-lower", "10"),
     ("active-defrag-threshold-upper", "100"),
     ("active-expire-effort", "1"),
-    ("activedefrag", "no"),
     ("activerehashing", "yes"),
     ("always-show-logo", "no"),
     ("bind-source-addr", ""),
@@ -284,7 +284,7 @@ fn what_has_no_effect_is_said_once() {
     for (name, value) in [
         ("replicaof", "no one"),
         ("slave-read-only", "no"),
-        ("activedefrag", "yes"),
+        ("activerehashing", "no"),
         ("tls-port", "1"),
         ("tls-port", "0"),
     ] {
@@ -293,7 +293,10 @@ fn what_has_no_effect_is_said_once() {
     }
     let notes = config.notes();
     assert_eq!(notes.len(), 2, "{notes:?}");
-    assert!(notes[0].ends_with(": replica-read-only, replicaof") && notes[1].ends_with(": activedefrag"), "{notes:?}");
+    assert!(
+        notes[0].ends_with(": replica-read-only, replicaof") && notes[1].ends_with(": activerehashing"),
+        "{notes:?}"
+    );
     assert_eq!(value_of(&config, "slave-read-only"), "no");
     for (name, value) in
         [("activedefrag", "maybe"), ("repl-timeout", "x"), ("repl-backlog-size", "1zb"), ("masterauth", "a b")]

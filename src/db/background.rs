@@ -85,12 +85,6 @@ impl Shard {
         self.lazy_pending + self.containers.doomed_len()
     }
 
-    /// Is memory being moved together now?
-    #[must_use]
-    pub fn is_evacuating(&self) -> bool {
-        self.evacuation.is_some()
-    }
-
     /// Gives memory without data back to the system, in a slice. True: there is more.
     pub fn purge(&mut self, now_ms: u64) -> bool {
         self.slab.purge(now_ms, RELEASE_UNIT)
@@ -113,9 +107,11 @@ impl Shard {
     /// `sweep` also looks for memory worth evacuating; some times a second is enough.
     pub fn background(&mut self, now_ms: u64, sweep: bool, mut time_left: impl FnMut() -> bool) -> bool {
         if sweep {
-            if self.evacuation.is_none() {
+            if self.evacuation.is_none() && self.is_fragmented() {
                 self.evacuation = self.pick_victim();
             }
+            self.begin_sweep(now_ms);
+            self.note_defrag(now_ms);
             self.age_some(now_ms);
         }
         loop {
@@ -147,6 +143,7 @@ impl Shard {
                 pending |= self.release_due;
             }
             pending |= self.evacuate_some();
+            pending |= self.sweep_some(now_ms);
             if !pending {
                 return false;
             }
@@ -174,6 +171,17 @@ impl Shard {
             true
         });
         more || purging
+    }
+
+    /// Keeps the account of the time for which memory is being moved.
+    fn note_defrag(&mut self, now_ms: u64) {
+        let since_ms = self.stats.defrag_since_ms;
+        if !self.is_defragmenting() {
+            self.stats.defrag_ms += since_ms.map_or(0, |since_ms| now_ms.saturating_sub(since_ms));
+            self.stats.defrag_since_ms = None;
+        } else if since_ms.is_none() {
+            self.stats.defrag_since_ms = Some(now_ms);
+        }
     }
 
     fn work_on_containers(&mut self) -> bool {
@@ -211,11 +219,14 @@ impl Shard {
         pending | self.drain_some()
     }
 
-    /// Under an open snapshot hardly anything can be moved: the same spans would be tried again and again.
+    /// A database, as it is or as it was before a flush, is seen by a snapshot: hardly anything could be moved, and the same spans would be tried
+    /// again and again.
+    pub(super) fn is_snapshotted(&self) -> bool {
+        self.databases[..self.databases_used].iter().any(|d| d.table.has_views()) || !self.viewed.is_empty()
+    }
+
     fn pick_victim(&mut self) -> Option<dolmen_slab::Victim> {
-        let viewed =
-            self.databases[..self.databases_used].iter().any(|d| d.table.has_views()) || !self.viewed.is_empty();
-        if viewed { None } else { self.slab.pick_victim() }
+        if self.is_snapshotted() { None } else { self.slab.pick_victim() }
     }
 
     /// Moves some items out of the span that is being emptied.
@@ -243,9 +254,14 @@ impl Shard {
         let hash = item_at(slab, from).hash(*seed);
         let named = databases.iter_mut().find_map(|d| d.table.find_handle(slab, hash, from).map(|slot| (d, slot)));
         // An item of a flushed database stays where it is until it is drained.
-        let Some((database, slot)) = named else { return true };
+        let Some((database, slot)) = named else {
+            self.stats.left += 1;
+            return true;
+        };
         // Nor is one moved that a view sees.
         if database.table.is_seen(slab, hash, from) {
+            self.stats.left += 1;
+            self.stats.keys_left += 1;
             return true;
         }
         let Ok(to) = slab.alloc(bytes, Kind::Item) else { return false };
@@ -257,6 +273,7 @@ impl Shard {
             slab.free(from, bytes);
         }
         self.stats.relocated += 1;
+        self.stats.keys_relocated += 1;
         true
     }
 }

@@ -14,6 +14,9 @@ use dolmen_slab::Slab;
 /// Longest packed container: with the longest key that lies in its item it still fits a chunk.
 pub const PACKED_BYTES_MAX: usize = 8000;
 
+/// A container that loses elements is looked at once in so many whether it should be packed.
+const SHRUNK_STEP: usize = 8;
+
 /// What [`Db::edit`] does when there is no such key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Missing {
@@ -146,15 +149,18 @@ impl Db<'_> {
             }
             Content::Big(id) => {
                 let (big, taken) = containers.take::<B>(id);
+                let len = big.len();
                 let mut body = Body::Big(big);
                 let done = change(&mut Edit { body: &mut body, memory: self.shard.memory() });
                 match body {
                     Body::Big(big) => {
-                        let is_empty = big.is_empty();
+                        let (is_empty, has_shrunk) = (big.is_empty(), big.len() / SHRUNK_STEP < len / SHRUNK_STEP);
                         let due_ms = B::earliest_ms(Look { form: Form::Big(&*big), slab: &self.shard.slab });
                         self.shard.containers.put_back(taken, big);
                         if is_empty {
                             self.remove_found(key.hash, found);
+                        } else if has_shrunk {
+                            self.pack::<B>(key, found, id);
                         }
                         self.arm_fields_at(key.hash, due_ms);
                     }
@@ -165,6 +171,15 @@ impl Db<'_> {
                 }
                 done.map(Some)
             }
+        }
+    }
+
+    /// A big container that has become small takes less memory as a packed one, if there is any for that.
+    fn pack<B: Stored>(&mut self, key: Key<'_>, found: Found, id: ContainerId) {
+        let Shard { slab, containers, .. } = &*self.shard;
+        if let Some(packed) = containers.get::<B>(id).to_packed(slab) {
+            // It stays big where that fails.
+            let _ = self.replace_value(key, found, NewValue::Packed(B::TYPE, &packed), Deadline::Keep, Marking::None);
         }
     }
 

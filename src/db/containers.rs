@@ -9,7 +9,7 @@
 //! A container is taken out of its slot while it is changed (`take`, `put_back`), so that its shard's slab can be borrowed beside it.
 
 use crate::types::{Container, Form, Look, Span, ViewLost};
-use dolmen_slab::Slab;
+use dolmen_slab::{Slab, Slice};
 use std::any::Any;
 use std::collections::VecDeque;
 
@@ -28,6 +28,7 @@ trait AnyContainer: Any + Send {
     fn has_work(&self) -> bool;
     fn maintain(&mut self, slab: &mut Slab, budget: usize) -> bool;
     fn drain(&mut self, slab: &mut Slab, budget: usize) -> bool;
+    fn relocate(&mut self, slab: &mut Slab, cursor: u64, slice: &mut Slice) -> Option<u64>;
     fn open_any_view(&mut self, slab: &Slab) -> Box<dyn Any + Send>;
     fn any_view_next(
         &mut self,
@@ -82,6 +83,9 @@ impl<B: Stored> AnyContainer for B {
     }
     fn drain(&mut self, slab: &mut Slab, budget: usize) -> bool {
         Container::drain(self, slab, budget)
+    }
+    fn relocate(&mut self, slab: &mut Slab, cursor: u64, slice: &mut Slice) -> Option<u64> {
+        Container::relocate(self, slab, cursor, slice)
     }
     fn open_any_view(&mut self, slab: &Slab) -> Box<dyn Any + Send> {
         Box::new(self.open_view(slab, Span::default()))
@@ -411,6 +415,21 @@ impl Containers {
     #[must_use]
     pub fn heap_bytes(&self) -> u64 {
         self.heap_bytes + (self.slots.capacity() * size_of::<Slot>() + self.free.capacity() * 4) as u64
+    }
+
+    /// Numbers given out so far; some of them may be nobody's now.
+    pub(super) fn slots(&self) -> usize {
+        self.slots.len()
+    }
+
+    /// Goes on with a sweep over the container of a number (`Container::relocate`). `None`: there is none, or it is done.
+    pub(super) fn relocate(&mut self, slab: &mut Slab, number: usize, cursor: u64, slice: &mut Slice) -> Option<u64> {
+        slice.spend(1);
+        let Some(Slot::Live { container, .. }) = self.slots.get_mut(number) else { return None };
+        let before = AnyContainer::heap_bytes(&**container) as u64;
+        let next = container.relocate(slab, cursor, slice);
+        self.heap_bytes = (self.heap_bytes + AnyContainer::heap_bytes(&**container) as u64).saturating_sub(before);
+        next
     }
 
     #[inline]

@@ -18,6 +18,7 @@
 use super::listeners::{Listeners, News};
 use super::tracking::Totals;
 use super::{Db, Key, Locator, Shard, locks::Locks};
+use crate::base::defrag::Defrag;
 use crate::base::eviction::Settings;
 use crate::base::hash::hash_key;
 use crate::base::sync::lock::{Guarded, NoLock, ShardLock, SpinLock};
@@ -73,6 +74,13 @@ pub trait Access {
     fn set_eviction(&mut self, settings: Settings, limit_bytes: u64) {
         let mut db = self.db(0, 0);
         db.set_eviction(settings, limit_bytes);
+        db.unlock();
+    }
+
+    /// When memory is moved to give some back.
+    fn set_defrag(&mut self, defrag: Defrag) {
+        let mut db = self.db(0, 0);
+        db.set_defrag(defrag);
         db.unlock();
     }
 

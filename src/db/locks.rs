@@ -18,6 +18,7 @@ use super::keyspace::{Fetch, Keyspace, Locate, PeekLocator, SHARDS_MAX};
 use super::listeners::News;
 use super::{Db, Shard};
 use crate::base::cpu;
+use crate::base::defrag::Defrag;
 use crate::base::eviction::Settings;
 use crate::base::sync::lock::SpinLock;
 use crate::db::hold::Mode;
@@ -394,6 +395,12 @@ impl<'a> Db<'a> {
             locks.keyspace.uses.store(uses as u8, Ordering::Relaxed);
         }
         self.stamps = if self.locks.is_some() { uses.stamps(self.now_ms) } else { self.shard.stamps(self.now_ms) };
+    }
+
+    /// When memory is moved to give some back, in each shard for its share.
+    pub fn set_defrag(&mut self, defrag: Defrag) {
+        let share = defrag.share(self.shard_count());
+        self.each_shard(|shard| shard.defrag = share);
     }
 
     /// Number of databases.

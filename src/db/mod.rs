@@ -25,6 +25,7 @@ pub mod saving;
 mod smart;
 mod snapshot;
 mod strings;
+mod sweep;
 #[cfg(test)]
 mod tests;
 pub mod tracking;
@@ -75,8 +76,16 @@ pub struct ShardStats {
     pub expired_fields: u64,
     /// Keys deleted to make room.
     pub evicted: u64,
-    /// Items moved to give memory back.
+    /// Chunks moved to give memory back: items, and what containers and tables are made of.
     pub relocated: u64,
+    /// Chunks looked at for that, and left where they are.
+    pub left: u64,
+    /// Keys of which something was moved, and those that were looked at in vain. A big container counts with each sweep.
+    pub keys_relocated: u64,
+    pub keys_left: u64,
+    /// Time for which memory was being moved, in milliseconds, up to the last begin; and when that was, while it goes on.
+    pub defrag_ms: u64,
+    pub defrag_since_ms: Option<u64>,
     /// Keys of flushed databases and large values that were given back after their deletion.
     pub lazy_freed: u64,
 }
@@ -222,6 +231,9 @@ pub struct Shard {
     detached_total: u64,
     drained_total: u64,
     evacuation: Option<dolmen_slab::Victim>,
+    sweep: sweep::Sweep,
+    /// When memory is moved.
+    pub defrag: crate::base::defrag::Defrag,
     /// Where the look for items that were not used for long goes on.
     aging: access::Walk,
     eviction: evict::Eviction,
@@ -269,6 +281,8 @@ impl Shard {
             detached_total: 0,
             drained_total: 0,
             evacuation: None,
+            sweep: sweep::Sweep::default(),
+            defrag: crate::base::defrag::Defrag::default(),
             aging: access::Walk::default(),
             eviction: evict::Eviction::new(seed),
             told_bytes: 0,

@@ -83,6 +83,7 @@ impl<A: Access> Engine<A> {
             shard.listeners.publish_first(config.notify.told());
         });
         keyspace.set_eviction(config.eviction, config.maxmemory_bytes);
+        keyspace.set_defrag(config.defrag);
         // Workers that have started before may have been told otherwise.
         let (keys_max, order) = (config.tracking_table_keys_max, Ordering::Relaxed);
         let _ = keyspace.totals().keys_max.compare_exchange(0, keys_max, order, order);

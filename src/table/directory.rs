@@ -21,7 +21,7 @@
 
 use super::peek::Mirror;
 use super::raw::{PAGE_BITS_MAX, PageRef, Segment};
-use dolmen_slab::{AllocError, Slab};
+use dolmen_slab::{AllocError, Slab, Slice};
 use std::sync::Arc;
 
 /// No segment is deeper. 2^24 segments of some 350 entries are more than a slab can hold, so only hashes that do not differ in their top
@@ -183,6 +183,23 @@ impl Directory {
     fn free_page(&mut self, slab: &mut Slab, page: PageRef) {
         self.bytes -= Slab::class_bytes(page.bytes());
         page.free(slab);
+    }
+
+    /// Has a sweep move the segment of a prefix, if it is to.
+    pub(super) fn offer_segment(&mut self, slab: &mut Slab, slice: &mut Slice, prefix: u32) {
+        if let Some(place) = self.locate(slab, prefix)
+            && let Some(moved) = place.segment.offer(slab, slice)
+        {
+            self.epoch += 1;
+            self.set(slab, prefix, moved);
+        }
+    }
+
+    /// The same with the page of a prefix.
+    pub(super) fn offer_page(&mut self, slab: &mut Slab, slice: &mut Slice, prefix: u32) {
+        if let Some(moved) = self.page(prefix).and_then(|page| page.offer(slab, slice)) {
+            self.set_page(prefix, moved);
+        }
     }
 
     /// First memory of an empty table: one bucket, one word.

@@ -334,6 +334,21 @@ impl Table {
         true
     }
 
+    /// Gives a segment that is less than half full the size that what is in it would have been given; false: it has that, or there is no memory.
+    pub(super) fn fit_segment(&mut self, slab: &mut Slab, entries: &impl Entries, prefix: u32, place: Place) -> bool {
+        let segment = place.segment;
+        if segment.queued || 2 * segment.count >= segment.slots() || segment.buckets() <= SMALL_BUCKETS {
+            return false;
+        }
+        let buckets = self.roomy(segment.count);
+        if buckets > segment.buckets() - segment.buckets().div_ceil(4) {
+            return false;
+        }
+        let mut moving = Vec::with_capacity(segment.count as usize);
+        collect(slab, entries, segment, &mut moving);
+        self.rewrite(slab, prefix, segment, buckets, &moving).is_ok()
+    }
+
     /// One step of work on the segment of `prefix`, if it is due.
     fn tend(&mut self, slab: &mut Slab, entries: &impl Entries, prefix: u32) -> Tended {
         let Some(place) = self.directory.locate(slab, prefix) else { return Tended::Idle };

@@ -25,7 +25,7 @@
 //!
 //! # Files
 //! `group` compares tags; `raw` is the unsafe core; `directory` finds and owns segments; `growth` rewrites them; `scan` walks and picks; `view`
-//! keeps what was there at one instant; `drain` tears down; `verify` checks all of it in tests.
+//! keeps what was there at one instant; `relocate` moves memory; `drain` tears down; `verify` checks all of it in tests.
 
 mod directory;
 mod drain;
@@ -33,6 +33,7 @@ mod group;
 mod growth;
 pub mod peek;
 mod raw;
+mod relocate;
 mod scan;
 mod site;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 //! grow, split or merge is `growth`'s; which page holds what is `directory`'s).
 //!
 //! # Invariants (why the functions here are safe to call from the rest of this module)
-//! - A `Segment` or `PageRef` is made only by `Segment::alloc`, `Segment::copy` and `PageRef::alloc`, and by copying the word; it names a live chunk of the slab that
+//! - A `Segment` or `PageRef` is made only by `alloc`, `copy` and `offer` of these types, and by copying the word; it names a live chunk of the slab that
 //!   the owner passes with every call, until `free`. The owner (`Directory`, `Views`) forgets every copy when it frees.
 //! - A segment's chunk is `buckets` initialised `Bucket`s, 64-byte aligned (the slab aligns classes that are multiples of 64). A page's
 //!   chunk is `1 << bits` initialised words, 8-byte aligned.
@@ -12,7 +12,7 @@
 #![allow(unsafe_code)]
 
 use super::group::{Group, Head, Mask, SLOTS};
-use dolmen_slab::{AllocError, CHUNK_BYTES_MAX, Handle, Kind, Slab};
+use dolmen_slab::{AllocError, CHUNK_BYTES_MAX, Handle, Kind, Slab, Slice};
 use static_assertions::const_assert;
 use std::ptr::NonNull;
 
@@ -306,6 +306,13 @@ impl Segment {
         unsafe { slab.free(self.handle, self.bytes()) };
     }
 
+    /// The same segment where a sweep has moved it, if it has; this one is forgotten then.
+    pub(super) fn offer(self, slab: &mut Slab, slice: &mut Slice) -> Option<Segment> {
+        // SAFETY: from `alloc` or `copy`, live; the owner forgets every copy of what was moved (module invariants).
+        let handle = unsafe { slab.offer(slice, self.handle) }?;
+        Some(Segment { handle, ..self })
+    }
+
     #[inline(always)]
     pub(super) fn bytes(self) -> usize {
         self.buckets as usize * BUCKET_BYTES
@@ -369,6 +376,12 @@ impl Segment {
     pub(super) fn bucket(self, slab: &Slab, index: u32) -> &Bucket {
         // SAFETY: `at` is inside the live chunk; no `&mut Bucket` outlives the function that made it.
         unsafe { self.at(slab, index).as_ref() }
+    }
+
+    /// A slot of a bucket.
+    #[inline(always)]
+    pub(super) fn slot(self, slab: &Slab, index: u32, slot: u32) -> Slot {
+        Slot::new(self.at(slab, index), slot)
     }
 
     /// The bucket that is probed after `index`.
@@ -524,6 +537,13 @@ impl PageRef {
     pub(super) fn free(self, slab: &mut Slab) {
         // SAFETY: from `alloc` with this size; the owner forgets every copy (module invariants).
         unsafe { slab.free(self.handle, self.bytes()) };
+    }
+
+    /// As [`Segment::offer`].
+    pub(super) fn offer(self, slab: &mut Slab, slice: &mut Slice) -> Option<PageRef> {
+        // SAFETY: from `alloc`, live; the owner forgets every copy of what was moved (module invariants).
+        let handle = unsafe { slab.offer(slice, self.handle) }?;
+        Some(PageRef { handle, ..self })
     }
 
     /// As one word, for showing it to other threads: see `Mirror`.

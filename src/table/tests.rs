@@ -1,7 +1,7 @@
 //! Model tests: a `HashMap` of handles beside the table, `verify` after every phase.
 
 use super::{Entries, Table};
-use dolmen_slab::{AllocError, Config, Handle, Kind, Slab};
+use dolmen_slab::{AllocError, Config, Handle, Kind, Slab, Slice};
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
 use proptest::test_runner::{Config as ProptestConfig, TestRunner};
 use std::collections::{HashMap, HashSet};
@@ -68,6 +68,10 @@ impl Pair {
 
     fn maintain(&mut self, budget: usize) -> bool {
         self.table.maintain(&mut self.slab, &self.hashes, budget)
+    }
+
+    fn relocate(&mut self, cursor: u64, slice: &mut Slice) -> Option<u64> {
+        self.table.relocate(&mut self.slab, &self.hashes, cursor, slice, |_, _, _| None)
     }
 
     /// Maintains to the end; a bound on the work shows that it ends.
@@ -166,6 +170,8 @@ enum Op {
     Maintain(u8),
     Replace(u32),
     Scan,
+    /// A sweep goes on, so many slices; 0: another one begins.
+    Relocate(u8),
 }
 
 fn op() -> impl Strategy<Value = Op> {
@@ -176,6 +182,7 @@ fn op() -> impl Strategy<Value = Op> {
         3 => any::<u8>().prop_map(Op::Maintain),
         1 => (1u32..50).prop_map(Op::Replace),
         1 => Just(Op::Scan),
+        2 => (0u8..20).prop_map(Op::Relocate),
     ]
 }
 
@@ -192,7 +199,7 @@ pub(super) fn shape() -> impl Strategy<Value = Shape> {
 
 fn run_program(seed: u64, shape: Shape, ops: &[Op]) {
     let mut pair = Pair::new(seed);
-    let mut n = seed & 0xffff;
+    let (mut n, mut cursor) = (seed & 0xffff, 0);
     for op in ops {
         match *op {
             Op::Insert(count) => {
@@ -233,11 +240,33 @@ fn run_program(seed: u64, shape: Shape, ops: &[Op]) {
                 }
             }
             Op::Scan => pair.verify_scan(),
+            Op::Relocate(0) => {
+                while pair.slab.unseal(1) {}
+                pair.slab.seal_all();
+                cursor = 0;
+            }
+            Op::Relocate(slices) => {
+                for _ in 0..slices {
+                    let mut slice = Slice::new(40, 3000);
+                    cursor = pair.relocate(cursor, &mut slice).unwrap_or(0);
+                }
+                pair.verify();
+            }
         }
         assert_eq!(pair.table.len(), pair.live.len());
     }
     pair.verify();
     pair.settle();
+    pair.verify();
+    pair.verify_scan();
+    // A sweep reaches all the memory there is.
+    while pair.slab.unseal(1) {}
+    pair.slab.seal_all();
+    let mut next = Some(0);
+    while let Some(cursor) = next {
+        next = pair.relocate(cursor, &mut Slice::new(40, 3000));
+    }
+    assert!(!pair.slab.unseal(0));
     pair.verify();
     pair.verify_scan();
     if seed & 1 == 0 {

@@ -16,9 +16,11 @@ pub mod hash;
 pub mod list;
 pub mod packed;
 pub mod set;
+#[cfg(test)]
+mod sweeps;
 pub mod zset;
 
-use dolmen_slab::{AllocError, Slab};
+use dolmen_slab::{AllocError, Slab, Slice};
 
 pub use crate::base::limits::Limits;
 pub use crate::table::ViewLost;
@@ -111,11 +113,20 @@ pub trait Container: Sized {
 
     fn is_viewed(&self) -> bool;
 
+    /// The packed form, if it is small enough to be one, with some room left, so that it does not become big again at once. `None`: it is too large, or
+    /// seen by a view. Asked now and then while it loses elements.
+    fn to_packed(&self, slab: &Slab) -> Option<Vec<u8>>;
+
     /// Has `maintain` something to do? Asked after each change.
     fn has_work(&self) -> bool;
 
     /// Growth, shrinking, what closed views kept: about `budget` elements of work. True: there is more.
     fn maintain(&mut self, slab: &mut Slab, budget: usize) -> bool;
+
+    /// Goes on with a sweep over all its memory in the slab, as far as `slice` goes: offers each chunk to be moved (`Slab::offer`), and gives what is half
+    /// empty the size that it needs. `None`: that is done, or it has views, under which it stays as it is. Else where to go on (0 is the beginning);
+    /// what changes meanwhile may be passed over.
+    fn relocate(&mut self, slab: &mut Slab, cursor: u64, slice: &mut Slice) -> Option<u64>;
 
     /// Frees about `budget` elements with their memory; true: there is more. Nothing else is called from the first call on. Not with open views.
     fn drain(&mut self, slab: &mut Slab, budget: usize) -> bool;

@@ -12,6 +12,12 @@
 /// Bytes in front of the entries.
 pub const HEAD_BYTES: usize = 3;
 
+/// The part of a packed container's bound that a big one must be within to become packed: 7/8.
+#[must_use]
+pub const fn shrunk_max(bound: usize) -> usize {
+    bound / 8 * 7
+}
+
 /// The type's own byte.
 #[inline]
 #[must_use]

@@ -180,6 +180,61 @@ fn one_large_value_may_use_it_all_and_a_larger_one_is_survived() {
     }
 }
 
+/// EXEC runs whole: what its commands need is looked at before it begins, and what it has written beyond the limit goes afterwards.
+#[test]
+fn a_transaction_may_grow() {
+    for server in servers(&["--maxmemory", "20mb", "--maxmemory-policy", "allkeys-lru"]) {
+        let mut client = server.client();
+        assert_eq!(fill(&mut client, "k", 30_000, 1000, &[]), 0);
+        // What is queued is memory, too: it is made room for.
+        let value = "t".repeat(100_000);
+        client.expect("MULTI", "+OK");
+        for i in 0..40 {
+            assert_eq!(client.call(&["SET", &format!("t:{i}"), &value]).to_string(), "+QUEUED");
+        }
+        let reply = client.run("EXEC");
+        assert!(reply.items().len() == 40 && reply.items().iter().all(|reply| !reply.is_error()), "{reply}");
+        eventually("memory is within the limit again", || client.info_number("used_memory") <= 21 * MB);
+        // Short commands that write more than the limit.
+        let members: Vec<String> = (0..2000).map(|n| format!("{n:050}")).collect();
+        client.call(&[&["SADD".to_owned(), "source".to_owned()], &*members].concat());
+        client.expect("MULTI", "+OK");
+        for i in 0..300 {
+            client.expect(&format!("SUNIONSTORE copy:{i} source"), "+QUEUED");
+        }
+        let reply = client.run("EXEC");
+        assert!(reply.items().len() == 300 && reply.items().iter().all(|reply| !reply.is_error()), "{reply}");
+        eventually("memory is within the limit at last", || client.info_number("used_memory") <= 21 * MB);
+        client.expect("SET a b", "+OK");
+        client.expect("GET a", "'b'");
+    }
+}
+
+/// At the limit replies may be as long as they are: they are not refused, and no data goes for them but what they exceed the limit by.
+#[test]
+fn replies_at_the_limit_are_whole() {
+    for server in servers(&["--maxmemory", "24mb", "--maxmemory-policy", "allkeys-lru"]) {
+        let mut client = server.client();
+        let element = "e".repeat(500);
+        client.send(&request(&["RPUSH", "list", &element]).repeat(4000));
+        (0..4000).for_each(|_| assert!(client.read().int() > 0));
+        assert_eq!(fill(&mut client, "k", 30_000, 1000, &[]), 0);
+        let keys = client.run("DBSIZE").int();
+        for _ in 0..5 {
+            // It may have gone, as any key, and never in part.
+            let all = client.run("LRANGE list 0 -1");
+            assert!(all.items().is_empty() || all.items().len() == 4000);
+            assert!(all.items().iter().all(|item| item.bytes() == element.as_bytes()));
+            let names: Vec<String> = (0..2000).map(|i| format!("k:{}", 29_999 - i)).collect();
+            let values = client.call(&[&["MGET".to_owned()], &*names].concat());
+            assert_eq!(values.items().len(), 2000);
+        }
+        eventually("memory is within the limit", || client.info_number("used_memory") <= 25 * MB);
+        let left = client.run("DBSIZE").int();
+        assert!(left > keys / 2, "replies have swept data away: {left} of {keys} keys are left");
+    }
+}
+
 #[test]
 fn evictions_are_told_and_counted() {
     for server in

@@ -24,6 +24,7 @@ mod clients;
 mod collections;
 mod connection;
 mod control;
+mod defrag;
 mod differential;
 mod dump;
 mod eviction;

@@ -1,6 +1,6 @@
 //! Evacuation: memory comes back, nothing is lost, nothing thrashes.
 
-use dolmen_slab::{Kind, Slab};
+use dolmen_slab::{Handle, Kind, Slab, Slice};
 
 use crate::model::{Choices, Model, resident_bytes, small_pages};
 
@@ -129,4 +129,109 @@ fn interior_chunks_are_never_victims() {
     }
     assert_eq!(model.slab.fragmented_bytes(), 0);
     assert!(model.slab.pick_victim().is_none());
+}
+
+/// A walk over all interior chunks, each offered once.
+fn sweep(model: &mut Model, mut stays: impl FnMut(Handle) -> bool) -> (usize, u64) {
+    while model.slab.seal_sparse(7) {}
+    let mut slices = 0;
+    let mut moved = 0;
+    let all: Vec<Handle> = model.order.clone();
+    for part in all.chunks(100) {
+        let mut slice = Slice::new(usize::MAX, usize::MAX);
+        for &handle in part.iter().filter(|handle| !stays(**handle)) {
+            model.offer(&mut slice, handle);
+        }
+        slices += 1;
+        moved += slice.moved;
+    }
+    while model.slab.unseal(5) {}
+    (slices, moved)
+}
+
+/// Of many classes at once: what the walk cannot give back is not tried again.
+#[test]
+fn a_sweep_repairs_all_classes_of_interior_chunks() {
+    let sizes = [24, 64, 200, 1024, 3000];
+    let mut model = Model::new(Slab::new(small_pages()).unwrap());
+    let mut choices = Choices(3);
+    for index in 0..40_000 {
+        assert!(model.alloc(sizes[index % sizes.len()], Kind::Interior));
+    }
+    assert!(!model.slab.is_worth_sweeping());
+    for _ in 0..36_000 {
+        model.free_nth(choices.below(model.order.len()));
+    }
+    let sparse = model.slab.sparse_bytes();
+    let resident = model.slab.resident_estimate_bytes();
+    assert!(model.slab.is_worth_sweeping() && sparse > resident / 2, "{sparse} of {resident}");
+    // Victims are of items.
+    assert!(model.slab.pick_victim().is_none());
+    let (_, moved) = sweep(&mut model, |_| false);
+    assert!(moved > 0 && moved < 4000);
+    model.check_all();
+    assert!(!model.slab.is_worth_sweeping());
+    release_all(&mut model.slab);
+    assert_compact(&model, sizes.len());
+    // And memory serves as before.
+    for index in 0..4000 {
+        assert!(model.alloc(sizes[index % sizes.len()], Kind::Interior));
+    }
+    model.check_all();
+}
+
+/// Spans are emptied while others are still sealed, and used again.
+#[test]
+fn an_emptied_span_is_free_before_the_sweep_ends() {
+    let mut model = Model::new(Slab::new(small_pages()).unwrap());
+    for _ in 0..40_000 {
+        assert!(model.alloc(64, Kind::Interior));
+    }
+    let mut choices = Choices(5);
+    for _ in 0..38_000 {
+        model.free_nth(choices.below(model.order.len()));
+    }
+    while model.slab.seal_sparse(1000) {}
+    let spans = |model: &Model| model.slab.class_stats().map(|class| class.spans).sum::<usize>();
+    let before = spans(&model);
+    model.order.sort();
+    let mut slice = Slice::new(usize::MAX, usize::MAX);
+    for handle in model.order.clone().into_iter().take(1000) {
+        model.offer(&mut slice, handle);
+    }
+    assert!(spans(&model) < before, "{before} spans before");
+    // Nothing is allocated in what is still sealed.
+    for _ in 0..3000 {
+        assert!(model.alloc(64, Kind::Interior));
+        assert!(!model.slab.is_sealed(*model.order.last().unwrap()));
+    }
+    while model.slab.unseal(1) {}
+    model.check_all();
+}
+
+/// What did not move once stays sealed no longer, takes allocations, and is tried again after the others.
+#[test]
+fn a_sweep_in_vain_leaves_all_as_it_was() {
+    let mut model = Model::new(Slab::new(small_pages()).unwrap());
+    for _ in 0..40_000 {
+        assert!(model.alloc(100, Kind::Interior));
+    }
+    let mut choices = Choices(9);
+    for _ in 0..36_000 {
+        model.free_nth(choices.below(model.order.len()));
+    }
+    let (sparse, spans) = (model.slab.sparse_bytes(), model.slab.class_stats().map(|class| class.spans).sum::<usize>());
+    assert_eq!(sweep(&mut model, |_| true).1, 0);
+    assert_eq!(model.slab.sparse_bytes(), sparse);
+    for _ in 0..2000 {
+        assert!(model.alloc(100, Kind::Interior));
+    }
+    assert_eq!(model.slab.class_stats().map(|class| class.spans).sum::<usize>(), spans);
+    assert!(sweep(&mut model, |_| false).1 > 0);
+    model.check_all();
+    while !model.order.is_empty() {
+        model.free_nth(model.order.len() - 1);
+    }
+    release_all(&mut model.slab);
+    assert_eq!(model.slab.resident_estimate_bytes(), 0);
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use dolmen_slab::{Handle, Kind, Slab};
+use dolmen_slab::{Handle, Kind, Slab, Slice};
 use proptest::test_runner::Config;
 
 /// A live chunk.
@@ -102,6 +102,22 @@ impl Model {
         }
         self.order = self.places.keys().map(|&start| Handle::from_bits(start)).collect();
         victims
+    }
+
+    /// Offers a chunk to a sweep.
+    pub fn offer(&mut self, slice: &mut Slice, old: Handle) {
+        self.check(old);
+        let (sealed, used) = (self.slab.is_sealed(old), self.slab.used_bytes());
+        // SAFETY: live, and its old handle is forgotten below.
+        let moved = unsafe { self.slab.offer(slice, old) };
+        assert_eq!((moved.is_some(), self.slab.used_bytes()), (sealed, used), "there is memory");
+        if let Some(new) = moved {
+            let chunk = self.live.remove(&old).unwrap();
+            let end = self.places.remove(&old.bits()).unwrap();
+            self.places.insert(new.bits(), new.bits() + end - old.bits());
+            assert!(self.live.insert(new, chunk).is_none());
+            *self.order.iter_mut().find(|handle| **handle == old).unwrap() = new;
+        }
     }
 
     /// Compares contents and statistics with the model.

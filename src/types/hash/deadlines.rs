@@ -15,7 +15,7 @@
 
 use super::element;
 use super::memory;
-use dolmen_slab::{AllocError, Handle, Slab};
+use dolmen_slab::{AllocError, Handle, Slab, Slice};
 
 const FAN: usize = 4;
 const PAGE_NODES: usize = 1024;
@@ -191,6 +191,20 @@ impl Deadlines {
         {
             memory::free(slab, page, PAGE_NODES * NODE_BYTES);
         }
+    }
+
+    /// Offers the pages from `page` on to a sweep. `None`: those were the last, else where to go on.
+    pub fn relocate(&mut self, slab: &mut Slab, page: u64, slice: &mut Slice) -> Option<u64> {
+        let first = usize::try_from(page).ok()?;
+        for (index, page) in self.pages.iter_mut().enumerate().skip(first) {
+            if slice.is_used_up() {
+                return Some(index as u64);
+            }
+            if let Some(moved) = memory::offer(slab, slice, *page) {
+                *page = moved;
+            }
+        }
+        None
     }
 
     /// Frees the pages, about `budget` nodes of them; true: there is more. The elements may be gone already.

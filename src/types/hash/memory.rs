@@ -5,7 +5,7 @@
 //! in what its views keep, and those of its index, are. The length passed in is at most the one it was allocated with, rounded up to 8.
 #![allow(unsafe_code)]
 
-use dolmen_slab::{AllocError, Handle, Kind, Slab};
+use dolmen_slab::{AllocError, Handle, Kind, Slab, Slice};
 
 /// A chunk of `bytes` zeros.
 ///
@@ -23,6 +23,13 @@ pub(super) fn alloc(slab: &mut Slab, bytes: usize) -> Result<Handle, AllocError>
 pub(super) fn free(slab: &mut Slab, h: Handle, bytes: usize) {
     // SAFETY: live, and of that size (the module's rule); the caller has taken it from where it was known.
     unsafe { slab.free(h, bytes) };
+}
+
+/// The handle of the chunk where a sweep has moved it, if it has: the caller puts it in the place of the old one, everywhere.
+#[inline]
+pub(super) fn offer(slab: &mut Slab, slice: &mut Slice, h: Handle) -> Option<Handle> {
+    // SAFETY: live (the module's rule), and given up by the caller.
+    unsafe { slab.offer(slice, h) }
 }
 
 /// The first `len` bytes of a chunk.

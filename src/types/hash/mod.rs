@@ -5,7 +5,8 @@
 //!  small   a run of entries in the item of the key                    small
 //!  big     Hash ─▶ table::Table ─▶ elements, a chunk each              element      deadlines: the timed ones, earliest first
 //! ```
-//! A hash becomes big with more than 128 fields (`FIELDS_MAX`) or when it would take more than 2 KiB (`SMALL_BYTES_MAX`), and stays so. What
+//! A hash becomes big with more than 128 fields (`FIELDS_MAX`) or when it would take more than 2 KiB (`SMALL_BYTES_MAX`); one that has shrunk by some way its owner
+//! packs again, unless it has had deadlines. What
 //! OBJECT ENCODING tells does not depend on that: it goes by Redis's bounds, and by two marks that stay once they are set.
 //!
 //! A field whose deadline has come is not there for operations that are told the instant; it is removed by [`Edit::expire`], in slices. `len`
@@ -24,12 +25,12 @@ mod small;
 #[cfg(test)]
 mod tests;
 
-use super::{Body, Container, Form, Limits, Look, Memory, Span, Type};
+use super::{Body, Container, Form, Limits, Look, Memory, Span, Type, packed};
 use crate::base::entry::{Entries, Entry};
 use crate::base::int;
 use crate::table::{self, Entries as Hashes, Table, ViewLost};
 use deadlines::{Deadlines, Node};
-use dolmen_slab::{AllocError, Handle, Slab};
+use dolmen_slab::{AllocError, Handle, Slab, Slice};
 pub use edit::Lifetime;
 pub use element::{DEADLINE_MAX_MS, Text};
 use element::{Element, Needle};
@@ -39,6 +40,9 @@ pub use look::Field;
 const FIELDS_MAX: usize = 128;
 /// Bytes of a small hash.
 const SMALL_BYTES_MAX: usize = 2048;
+
+/// Where `relocate` has come to the index of deadlines: behind all cursors of the table.
+const INDEX_CURSOR: u64 = 1 << 32;
 
 /// The big form of a hash.
 pub struct Hash {
@@ -246,6 +250,38 @@ impl Container for Hash {
         self.table.is_viewed()
     }
 
+    /// One that has had deadlines stays big: packed, each change would look for the earliest of them.
+    fn to_packed(&self, slab: &Slab) -> Option<Vec<u8>> {
+        let bytes_max = packed::shrunk_max(SMALL_BYTES_MAX);
+        // Heads of elements, and what their chunks have too much, are less than half.
+        let may_fit = self.len() <= packed::shrunk_max(FIELDS_MAX) && self.element_bytes <= 2 * SMALL_BYTES_MAX as u64;
+        if !may_fit || self.has_timed || self.table.has_views() {
+            return None;
+        }
+        let mut bytes = Vec::with_capacity(SMALL_BYTES_MAX);
+        let (mut fits, mut cursor) = (true, 0);
+        loop {
+            cursor = self.table.scan(slab, &ElementHash { seed: self.seed }, cursor, |h| {
+                let element = Element::at(slab, h);
+                match (element.field(), element.value()) {
+                    (Text::Entry(name), Text::Entry(value))
+                        if bytes.len() + name.encoded_bytes() + value.encoded_bytes() <= bytes_max =>
+                    {
+                        small::insert(&mut bytes, name, value, 0);
+                    }
+                    _ => fits = false,
+                }
+            });
+            if cursor == 0 || !fits {
+                break;
+            }
+        }
+        if self.exceeded && !bytes.is_empty() {
+            small::set_exceeded(&mut bytes);
+        }
+        fits.then_some(bytes)
+    }
+
     #[inline]
     fn has_work(&self) -> bool {
         self.table.has_work()
@@ -256,6 +292,23 @@ impl Container for Hash {
         let mut more = self.table.maintain(slab, &ElementHash { seed: self.seed }, budget.div_ceil(256));
         more |= self.table.release_views(slab, budget, element::free);
         more || self.table.has_work()
+    }
+
+    fn relocate(&mut self, slab: &mut Slab, cursor: u64, slice: &mut Slice) -> Option<u64> {
+        let Hash { table, timed, seed, .. } = self;
+        if let Some(page) = cursor.checked_sub(INDEX_CURSOR) {
+            return timed.relocate(slab, page, slice).map(|page| INDEX_CURSOR + page);
+        }
+        let next = table.relocate(slab, &ElementHash { seed: *seed }, cursor, slice, |slab, slice, h| {
+            let moved = memory::offer(slab, slice, h)?;
+            let element = Element::at(slab, moved);
+            let deadline_ms = element.deadline_ms();
+            if deadline_ms != 0 {
+                timed.replace(slab, element.place(), Node { deadline_ms, handle: moved });
+            }
+            Some(moved)
+        });
+        next.or(Some(INDEX_CURSOR))
     }
 
     fn drain(&mut self, slab: &mut Slab, budget: usize) -> bool {

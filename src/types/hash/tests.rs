@@ -3,6 +3,7 @@
 use super::{DEADLINE_MAX_MS, FIELDS_MAX, Field, Hash, Lifetime, SMALL_BYTES_MAX, View, memory};
 use crate::base::entry::Entries;
 use crate::base::rng::Rng;
+use crate::types::sweeps::{Sweep, pack};
 use crate::types::{Body, Container, Edit, Form, Limits, Look, Memory, Span};
 use dolmen_slab::{AllocError, CHUNK_BYTES_MAX, Config, Slab};
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
@@ -33,6 +34,9 @@ struct World {
     lost: usize,
     /// Blobs share memory with their duplicates, and each counts all of it.
     has_blobs: bool,
+    sweep: Sweep,
+    /// There is memory for whatever is moved.
+    is_roomy: bool,
 }
 
 fn bytes_of(field: Field<'_>, slab: &Slab) -> Element {
@@ -65,6 +69,8 @@ impl World {
             refused: 0,
             lost: 0,
             has_blobs: false,
+            sweep: Sweep::default(),
+            is_roomy: spans.is_none(),
         }
     }
 
@@ -263,6 +269,10 @@ impl World {
         if let Body::Big(mut big) = self.body {
             // What views have kept goes first, in slices.
             while big.maintain(&mut self.slab, 3) {}
+            if self.is_roomy {
+                self.sweep.complete(&mut *big, &mut self.slab);
+                big.timed.verify(&self.slab);
+            }
             let mut rounds = 0;
             while big.drain(&mut self.slab, 5) {
                 rounds += 1;
@@ -297,6 +307,9 @@ enum Op {
     Read(usize, usize),
     Close(usize),
     Maintain(usize),
+    Seal,
+    Pack,
+    Relocate(usize, usize),
 }
 
 fn name() -> impl Strategy<Value = Text> {
@@ -341,6 +354,9 @@ fn op() -> impl Strategy<Value = Op> {
         4 => (any::<usize>(), 1..2000usize).prop_map(|(index, budget)| Op::Read(index, budget)),
         1 => any::<usize>().prop_map(Op::Close),
         2 => (1..200usize).prop_map(Op::Maintain),
+        2 => Just(Op::Seal),
+        2 => Just(Op::Pack),
+        4 => (1..1000usize, 1..20_000usize).prop_map(|(looks, bytes)| Op::Relocate(looks, bytes)),
     ]
 }
 
@@ -367,6 +383,13 @@ fn run(spans: Option<usize>, ops: &[Op]) -> (usize, usize) {
             Op::Read(index, budget) if !world.views.is_empty() => world.read(index % world.views.len(), *budget),
             Op::Close(index) if !world.views.is_empty() => world.close(index % world.views.len()),
             Op::Maintain(budget) => world.maintain(*budget),
+            Op::Seal => world.sweep.seal(&mut world.slab),
+            Op::Pack => pack(&mut world.body, &mut world.slab),
+            Op::Relocate(looks, bytes) => {
+                if let Body::Big(big) = &mut world.body {
+                    world.sweep.go_on(&mut **big, &mut world.slab, *looks, *bytes);
+                }
+            }
             Op::Open | Op::Read(..) | Op::Close(_) => {}
         }
         world.verify();

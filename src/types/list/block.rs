@@ -295,6 +295,20 @@ impl BlockMut<'_> {
         piece.write(&mut self.room[at..at + piece.bytes()]);
     }
 
+    /// A cell has another name.
+    pub(super) fn rename_cell(&mut self, old: Node, new: Node) {
+        let (start, end) = self.bounds();
+        let run = &mut self.room[start..end];
+        let mut at = 0;
+        while at < run.len() {
+            if run[at] == CELL && first(&run[at..]).0 == Piece::Cell(old) {
+                run[at + 1..at + CELL_ENTRY_BYTES].copy_from_slice(&new.bits().to_le_bytes());
+                return;
+            }
+            at += first_bytes(&run[at..]);
+        }
+    }
+
     /// Takes entries out by writing the others anew: `count` fewer, `cells` of which name cells.
     pub(super) fn rewrite(&mut self, run: &[u8], count: usize, cells: usize) {
         let start = usize::from(self.head.start);

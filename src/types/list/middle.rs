@@ -190,8 +190,13 @@ impl List {
         if n == 0 {
             return Ok(());
         }
-        let left = self.len - n;
         self.measure_cut(slab, end, n);
+        // Without memory some of them are off, or none.
+        self.cut_measured(slab, end, n).inspect_err(|_| self.measure.forget())
+    }
+
+    fn cut_measured(&mut self, slab: &mut Slab, end: End, n: usize) -> Result<(), AllocError> {
+        let left = self.len - n;
         while self.len > left {
             let n = self.len - left;
             let Some(holder) = self.roots.holder(end) else {

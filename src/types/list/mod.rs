@@ -25,6 +25,7 @@ mod node;
 mod nodes;
 mod ops;
 mod redis;
+mod relocate;
 #[cfg(test)]
 mod tests;
 mod tree;
@@ -33,7 +34,7 @@ use super::{Body, Container, Limits, Look, Memory, Span, Type, ViewLost};
 use crate::base::entry::{self, Entry};
 use crate::base::epochs::Epoch;
 use block::{Piece, at_end, without};
-use dolmen_slab::{AllocError, BlobId, Slab};
+use dolmen_slab::{AllocError, BlobId, Slab, Slice};
 use node::{BLOCK_HEAD_BYTES, FAN, Node, ROOM_MAX};
 use nodes::Nodes;
 use redis::Measure;
@@ -429,6 +430,14 @@ impl Container for List {
     fn maintain(&mut self, slab: &mut Slab, budget: usize) -> bool {
         self.nodes.check(slab);
         self.nodes.work(slab, budget)
+    }
+
+    fn to_packed(&self, slab: &Slab) -> Option<Vec<u8>> {
+        ops::to_packed(self, slab)
+    }
+
+    fn relocate(&mut self, slab: &mut Slab, cursor: u64, slice: &mut Slice) -> Option<u64> {
+        self.relocate_from(slab, cursor, slice)
     }
 
     fn drain(&mut self, slab: &mut Slab, budget: usize) -> bool {

@@ -24,7 +24,7 @@
 //!   slab under which they were taken.
 #![allow(unsafe_code)]
 
-use dolmen_slab::{AllocError, BlobId, CHUNK_BYTES_MAX, Handle, Kind, Slab};
+use dolmen_slab::{AllocError, BlobId, CHUNK_BYTES_MAX, Handle, Kind, Slab, Slice};
 use static_assertions::const_assert;
 
 /// Kids of an inner node at most.
@@ -202,6 +202,15 @@ impl Node {
         self.is(slab, Form::Cell);
         // SAFETY: a live cell (checked), initialised as a whole, written by nobody.
         BlobId::from_bits(unsafe { slab.ptr(self.0).cast::<Cell>().as_ref() }.blob)
+    }
+
+    /// The same node where a sweep has moved it, if it has; the list forgets this one then.
+    pub(super) fn offer(self, slab: &mut Slab, slice: &mut Slice) -> Option<Node> {
+        if self.is_none() {
+            return None;
+        }
+        // SAFETY: a live chunk (module's invariants), of which the caller has the only reference, as no view is open.
+        unsafe { slab.offer(slice, self.0) }.map(Node)
     }
 
     /// Bytes of the chunk.

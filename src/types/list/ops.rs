@@ -397,6 +397,27 @@ impl Edit<'_, List> {
 /// Nodes of a trimmed list that are freed at once, in elements.
 const TRIM_WORK: usize = 64;
 
+/// See `Container::to_packed`.
+pub(super) fn to_packed(list: &List, slab: &Slab) -> Option<Vec<u8>> {
+    let bytes_max = packed::shrunk_max(PACKED_BYTES_MAX);
+    if list.len > packed::shrunk_max(PACKED_LEN_MAX) || list.nodes.epochs.is_viewed() {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(PACKED_BYTES_MAX);
+    packed::begin(&mut bytes);
+    packed::set_count(&mut bytes, list.len);
+    packed::set_state(&mut bytes, if list.measure.exceeded { EXCEEDED } else { 0 });
+    let mut fits = true;
+    list.walk(slab, 0, false, |piece| {
+        match piece {
+            Piece::Entry(entry) if bytes.len() + entry.encoded_bytes() <= bytes_max => entry.put(&mut bytes),
+            _ => fits = false,
+        }
+        fits
+    });
+    fits.then_some(bytes)
+}
+
 /// See `Container::unpack`.
 pub(super) fn put_packed(packed: &[u8], span: Span, run: &mut Vec<u8>) {
     let entries = packed::run(packed);

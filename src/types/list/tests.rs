@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::types::Edit;
+use crate::types::sweeps::{Sweep, pack};
 use dolmen_slab::Config;
 use proptest::prelude::*;
 use std::collections::VecDeque;
@@ -65,6 +66,9 @@ enum Op {
     Next(usize, usize),
     Close(usize),
     Maintain(usize),
+    Seal,
+    Pack,
+    Relocate(usize, usize),
 }
 
 fn end() -> impl Strategy<Value = End> {
@@ -88,6 +92,9 @@ fn op() -> impl Strategy<Value = Op> {
         3 => (any::<usize>(), 0..3000usize).prop_map(|(view, budget)| Op::Next(view, budget)),
         2 => any::<usize>().prop_map(Op::Close),
         2 => (0..300usize).prop_map(Op::Maintain),
+        1 => Just(Op::Seal),
+        2 => Just(Op::Pack),
+        3 => (1..200usize, 1..20_000usize).prop_map(|(looks, bytes)| Op::Relocate(looks, bytes)),
     ]
 }
 
@@ -106,11 +113,23 @@ struct Pair {
     /// Operations that found no memory.
     refused: usize,
     steps: usize,
+    sweep: Sweep,
+    /// There is memory for whatever is moved.
+    is_roomy: bool,
 }
 
 impl Pair {
     fn new(slab: Slab, body: Body<List>) -> Pair {
-        Pair { slab, body, model: Model::new(), views: Vec::new(), refused: 0, steps: 0 }
+        Pair {
+            slab,
+            body,
+            model: Model::new(),
+            views: Vec::new(),
+            refused: 0,
+            steps: 0,
+            sweep: Sweep::default(),
+            is_roomy: true,
+        }
     }
 
     fn edit(&mut self) -> Edit<'_, List> {
@@ -190,9 +209,10 @@ impl Pair {
             Op::Trim(front, back) => {
                 if self.edit().trim(*front, *back).is_err() {
                     self.refused += 1;
-                    // The front may be off already.
+                    // The front may be off already, and part of the back.
                     let gone = len - self.body.look(&self.slab).len();
-                    self.model.drain(..gone);
+                    self.model.drain(..gone.min(*front));
+                    self.model.truncate(len - gone);
                 } else {
                     let front = (*front).min(len);
                     self.model.drain(..front);
@@ -225,6 +245,13 @@ impl Pair {
                 if let Body::Big(list) = &mut self.body {
                     let more = list.maintain(&mut self.slab, *budget);
                     assert_eq!(more, list.has_work());
+                }
+            }
+            Op::Seal => self.sweep.seal(&mut self.slab),
+            Op::Pack => pack(&mut self.body, &mut self.slab),
+            Op::Relocate(looks, bytes) => {
+                if let Body::Big(list) = &mut self.body {
+                    self.sweep.go_on(&mut **list, &mut self.slab, *looks, *bytes);
                 }
             }
             Op::Set(..) | Op::RemoveEqual { .. } | Op::Next(..) | Op::Close(_) => {}
@@ -301,6 +328,13 @@ impl Pair {
         while !self.views.is_empty() {
             self.run(&Op::Close(0));
         }
+        if let Body::Big(list) = &mut self.body {
+            while list.maintain(&mut self.slab, 50) {}
+            if self.is_roomy {
+                std::mem::take(&mut self.sweep).complete(&mut **list, &mut self.slab);
+                self.compare();
+            }
+        }
         if let Body::Big(mut list) = self.body {
             while list.drain(&mut self.slab, 50) {}
             assert_eq!((list.bytes(), list.heap_bytes()), (0, 0));
@@ -354,6 +388,7 @@ proptest! {
     #[test]
     fn little_memory(ops in proptest::collection::vec(op(), 50..200)) {
         let mut pair = Pair::new(slab(512 << 10), Body::Big(Box::new(List::shaped(400, 5))));
+        pair.is_roomy = false;
         ops.iter().for_each(|op| pair.run(op));
         pair.finish();
     }

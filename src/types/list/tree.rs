@@ -155,6 +155,30 @@ impl Tree {
         }
     }
 
+    /// The block of element `index`, and the element's index in it; offers each node on the way to `offer`, the block too, which says whether it has put
+    /// another handle in its place.
+    pub(super) fn relocate_way(
+        &mut self,
+        slab: &mut Slab,
+        mut index: usize,
+        mut offer: impl FnMut(&mut Slab, &mut Node) -> bool,
+    ) -> (Node, usize) {
+        offer(slab, &mut self.root);
+        let mut node = self.root;
+        loop {
+            let inner = node.inner(slab);
+            let (at, rest) = inner.find(index);
+            let (level, mut kid) = (inner.level, inner.nodes[at]);
+            if offer(slab, &mut kid) {
+                node.inner_mut(slab).nodes[at] = kid;
+            }
+            (node, index) = (kid, rest);
+            if level == 1 {
+                return (node, index);
+            }
+        }
+    }
+
     /// The way to the block of element `index`, all of whose inner nodes may be changed, and the element's index in the block.
     pub(super) fn path(
         &mut self,

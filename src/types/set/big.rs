@@ -15,13 +15,13 @@
 #![allow(unsafe_code)]
 
 use super::Encoding;
-use super::small::Small;
+use super::small::{self, Small};
 use crate::base::entry::{self, Entry};
 use crate::base::hash::hash_key;
 use crate::base::rng::Rng;
 use crate::table::{Entries, Slot, Table, View, ViewLost};
 use crate::types::{Body, Container, Edit, Limits, Look, Memory, Span, Type};
-use dolmen_slab::{AllocError, BlobId, CHUNK_BYTES_MAX, Handle, Kind, Slab};
+use dolmen_slab::{AllocError, BlobId, CHUNK_BYTES_MAX, Handle, Kind, Slab, Slice};
 
 /// First byte of a member that lies in a blob; no entry begins so.
 const LONG: u8 = 0xFF;
@@ -356,6 +356,25 @@ impl Container for Set {
         self.open_views > 0
     }
 
+    fn to_packed(&self, slab: &Slab) -> Option<Vec<u8>> {
+        if self.len() > small::SHRUNK_MAX || self.table.has_views() {
+            return None;
+        }
+        let mut members = Vec::with_capacity(self.len());
+        let mut cursor = 0;
+        loop {
+            cursor = self.scan(slab, cursor, |member| members.push(member));
+            if cursor == 0 {
+                break;
+            }
+        }
+        let entries = members.into_iter().map(|member| match member {
+            Member::Entry(entry) => Some(entry),
+            Member::Long(_) => None,
+        });
+        small::of_members(&entries.collect::<Option<Vec<_>>>()?, self.encoding)
+    }
+
     fn has_work(&self) -> bool {
         self.table.has_work()
     }
@@ -365,6 +384,14 @@ impl Container for Set {
         let grows = self.table.maintain(slab, &hashes, budget.div_ceil(SEGMENT_MEMBERS));
         let frees = self.table.release_views(slab, budget, free);
         grows || frees
+    }
+
+    fn relocate(&mut self, slab: &mut Slab, cursor: u64, slice: &mut Slice) -> Option<u64> {
+        let hashes = self.hashes();
+        self.table.relocate(slab, &hashes, cursor, slice, |slab, slice, h| {
+            // SAFETY: a live chunk (module invariant); the table, which has the only handle as it has no views, takes the new one for it.
+            unsafe { slab.offer(slice, h) }
+        })
     }
 
     fn drain(&mut self, slab: &mut Slab, budget: usize) -> bool {

@@ -4,7 +4,7 @@
 //!  sorted integers ──▶ entries ──▶ table of members        small ones inside their item (`small`, `ints`), then `Set` (`big`)
 //!         └──────────────────────────▲
 //! ```
-//! A set does not go back to a smaller form. What OBJECT ENCODING tells is kept beside it ([`Encoding`]), by Redis's bounds and not by
+//! A set that has become small by some way is packed again by its owner. What OBJECT ENCODING tells is kept beside it ([`Encoding`]), by Redis's bounds and not by
 //! those here.
 //!
 //! # Cost

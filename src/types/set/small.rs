@@ -175,6 +175,33 @@ fn find(run: &[u8], needle: Entry<'_>) -> Option<Place> {
     None
 }
 
+/// More members are not packed again.
+pub(super) const SHRUNK_MAX: usize = packed::shrunk_max(INTS_MAX);
+
+/// A packed set of these members, which are distinct; `None`: it would be nearly too large for one.
+pub(super) fn of_members(members: &[Entry<'_>], encoding: Encoding) -> Option<Vec<u8>> {
+    let mut set = Vec::new();
+    let numbers = members.iter().map(|member| match member {
+        Entry::Int(value) => Some(*value),
+        Entry::Bytes(_) => None,
+    });
+    if let Some(mut numbers) = numbers.collect::<Option<Vec<i64>>>() {
+        // In their order each goes to the end.
+        numbers.sort_unstable();
+        numbers.into_iter().for_each(|value| _ = insert(&mut set, Entry::Int(value)));
+    } else {
+        let bytes: usize = members.iter().map(|member| member.encoded_bytes()).sum();
+        if members.len() > packed::shrunk_max(ENTRIES_MAX) || bytes > packed::shrunk_max(ENTRY_BYTES_MAX) {
+            return None;
+        }
+        packed::begin(&mut set);
+        set_shape(&mut set, Shape::Entries);
+        members.iter().for_each(|member| _ = append(&mut set, *member));
+    }
+    set_encoding(&mut set, encoding);
+    Some(set)
+}
+
 /// What became of an insertion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Inserted {

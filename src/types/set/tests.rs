@@ -3,6 +3,7 @@
 use super::*;
 use crate::base::entry;
 use crate::base::rng::Rng;
+use crate::types::sweeps::{Sweep, pack};
 use crate::types::{Span, ViewLost};
 use dolmen_slab::Config;
 use proptest::prelude::*;
@@ -26,6 +27,9 @@ struct World {
     limits: Limits,
     refused: usize,
     lost: usize,
+    sweep: Sweep,
+    /// There is memory for whatever is moved.
+    is_roomy: bool,
 }
 
 fn texts(run: &[u8]) -> Vec<Vec<u8>> {
@@ -51,6 +55,8 @@ impl World {
             limits: Limits::default(),
             refused: 0,
             lost: 0,
+            sweep: Sweep::default(),
+            is_roomy: spans.is_none(),
         }
     }
 
@@ -128,6 +134,12 @@ impl World {
         }
     }
 
+    fn relocate(&mut self, looks: usize, bytes: usize) {
+        if let Body::Big(set) = &mut self.body {
+            self.sweep.go_on(&mut **set, &mut self.slab, looks, bytes);
+        }
+    }
+
     fn check(&mut self) {
         let look = self.body.look(&self.slab);
         assert_eq!((look.len(), look.is_empty()), (self.model.len(), self.model.is_empty()));
@@ -164,6 +176,11 @@ impl World {
             self.close(0);
         }
         if let Body::Big(set) = &mut self.body {
+            while set.maintain(&mut self.slab, 100) {}
+            if self.is_roomy {
+                self.sweep.complete(&mut **set, &mut self.slab);
+                set.verify(&self.slab);
+            }
             while set.drain(&mut self.slab, 100) {}
         }
         while self.slab.drain_frees(100) {}
@@ -192,6 +209,9 @@ enum Op {
     Next { view: usize, budget_bytes: usize },
     Close(usize),
     Maintain(usize),
+    Seal,
+    Pack,
+    Relocate { looks: usize, bytes: usize },
 }
 
 fn numbered(number: u32, text: bool) -> Vec<u8> {
@@ -224,6 +244,9 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
         6 => (any::<usize>(), 0..4000usize).prop_map(|(view, budget_bytes)| Op::Next { view, budget_bytes }),
         2 => any::<usize>().prop_map(Op::Close),
         3 => (1..3000usize).prop_map(Op::Maintain),
+        2 => Just(Op::Seal),
+        2 => Just(Op::Pack),
+        4 => (1..1000usize, 1..20_000usize).prop_map(|(looks, bytes)| Op::Relocate { looks, bytes }),
     ];
     proptest::collection::vec(op, 1..60)
 }
@@ -243,6 +266,9 @@ fn run(spans: Option<usize>, ops: &[Op]) -> World {
             Op::Next { view, budget_bytes } => world.next(*view, *budget_bytes),
             Op::Close(view) => world.close(*view),
             Op::Maintain(budget) => world.maintain(*budget),
+            Op::Seal => world.sweep.seal(&mut world.slab),
+            Op::Pack => pack(&mut world.body, &mut world.slab),
+            Op::Relocate { looks, bytes } => world.relocate(*looks, *bytes),
         }
         world.check();
     }

@@ -13,8 +13,9 @@ use crate::base::hash::hash_key;
 use crate::base::int::MAX_DIGITS;
 use crate::base::limits::Limits;
 use crate::table::{Slot, Table};
+use crate::types::packed::shrunk_max;
 use crate::types::{Body, Container, Edit, Form, Look, Memory, Span, Type, ViewLost};
-use dolmen_slab::{AllocError, Handle, Slab};
+use dolmen_slab::{AllocError, Handle, Slab, Slice};
 
 /// Elements of a view that are looked at before its budget is.
 const BUDGET_STEP: usize = 16;
@@ -25,9 +26,9 @@ const SEGMENT_ELEMENTS: usize = 300;
 pub struct Zset {
     pub(super) tree: Tree,
     pub(super) table: Table,
-    versions: Versions,
+    pub(super) versions: Versions,
     /// Of the hashes of members.
-    seed: u64,
+    pub(super) seed: u64,
     /// Redis would not keep it as a listpack: it was once too long for one, or had too long a member.
     pub(super) exceeded: bool,
 }
@@ -39,8 +40,8 @@ pub struct View {
 }
 
 /// The hash that the table finds an element by.
-struct Members {
-    seed: u64,
+pub(super) struct Members {
+    pub(super) seed: u64,
 }
 
 impl crate::table::Entries for Members {
@@ -302,6 +303,25 @@ impl Container for Zset {
         self.versions.has_opened()
     }
 
+    fn to_packed(&self, slab: &Slab) -> Option<Vec<u8>> {
+        let bytes_max = shrunk_max(packed::BYTES_MAX);
+        if self.len() > shrunk_max(packed::ELEMENTS_MAX) || self.versions.has_opened() {
+            return None;
+        }
+        let mut bytes = packed::begin(self.len(), self.exceeded);
+        let mut cursor = Cursor::new(slab, self.tree, 0, usize::MAX, false);
+        while let Some(h) = cursor.next(slab) {
+            match element(slab, h).member() {
+                Member::Bytes(member) if member.len() <= packed::MEMBER_MAX => Pair::of(slab, h).put(slab, &mut bytes),
+                _ => return None,
+            }
+            if bytes.len() > bytes_max {
+                return None;
+            }
+        }
+        Some(bytes)
+    }
+
     fn has_work(&self) -> bool {
         self.table.has_work() || self.versions.has_work()
     }
@@ -311,6 +331,10 @@ impl Container for Zset {
         let more = self.versions.release(slab, &mut left);
         let segments = left.div_ceil(SEGMENT_ELEMENTS);
         (segments > 0 && self.table.maintain(slab, &Members { seed: self.seed }, segments)) | more
+    }
+
+    fn relocate(&mut self, slab: &mut Slab, cursor: u64, slice: &mut Slice) -> Option<u64> {
+        self.relocate_from(slab, cursor, slice)
     }
 
     fn drain(&mut self, slab: &mut Slab, budget: usize) -> bool {

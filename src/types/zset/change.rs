@@ -326,6 +326,17 @@ impl Tree {
         true
     }
 
+    /// Gives a leaf whose places are a third empty as many as it needs; no view is open. False: it is full enough, or there is no memory.
+    pub(super) fn fit_leaf(&mut self, slab: &mut Slab, versions: &mut Versions, path: &mut Path) -> bool {
+        let (count, capacity) = (head(slab, path.leaf).count(), head(slab, path.leaf).capacity());
+        if capacity < LEAF_FIRST + LEAF_STEP || 3 * count > 2 * capacity {
+            return false;
+        }
+        let Ok(fitting) = versions.new_leaf(slab, count + LEAF_STEP / 2) else { return false };
+        self.replace_leaf(slab, versions, path, fitting);
+        true
+    }
+
     /// Gives back what a leaf does not need, if there is memory for the smaller one.
     fn shrink_leaf(&mut self, slab: &mut Slab, versions: &mut Versions, path: &mut Path) {
         let (count, capacity) = (head(slab, path.leaf).count(), head(slab, path.leaf).capacity());

@@ -13,7 +13,7 @@
 use super::score;
 use crate::base::bytes::copy_short;
 use crate::base::hash::hash_key;
-use dolmen_slab::{AllocError, BlobId, CHUNK_BYTES_MAX, Handle, Kind, Slab};
+use dolmen_slab::{AllocError, BlobId, CHUNK_BYTES_MAX, Handle, Kind, Slab, Slice};
 use static_assertions::const_assert;
 use std::cmp::Ordering;
 use std::marker::PhantomData;
@@ -478,6 +478,11 @@ pub(super) fn leaf_append(slab: &mut Slab, node: Handle, from: Handle, range: st
     head_mut(slab, node).set_count(count + n);
 }
 
+/// An element has another handle.
+pub(super) fn leaf_set_element(slab: &mut Slab, node: Handle, at: usize, h: Handle) {
+    leaf_mut(slab, node).elements[at] = h;
+}
+
 /// Gives an element another code.
 pub(super) fn leaf_set_code(slab: &mut Slab, node: Handle, at: usize, code: u32) {
     leaf_mut(slab, node).codes[at] = code;
@@ -657,6 +662,13 @@ pub(super) fn bytes_of(slab: &Slab, h: Handle) -> u64 {
     // SAFETY: a live chunk, whose first byte tells what it is (module invariants).
     let first = unsafe { slab.ptr(h).read() };
     if first >= LEAF { Slab::class_bytes(node_bytes(head(slab, h))) as u64 } else { element(slab, h).bytes(slab) }
+}
+
+/// The handle of a node or an element where a sweep has moved it, if it has: the caller puts it in the place of the old one, everywhere.
+#[inline]
+pub(super) fn offer(slab: &mut Slab, slice: &mut Slice, h: Handle) -> Option<Handle> {
+    // SAFETY: live (module invariants), and given up by the caller.
+    unsafe { slab.offer(slice, h) }
 }
 
 /// Frees a node or an element, which nobody may use afterwards; the memory that it took.

@@ -21,6 +21,7 @@ mod edit;
 mod look;
 mod memory;
 mod packed;
+mod relocate;
 #[cfg(test)]
 mod tests;
 mod tree;

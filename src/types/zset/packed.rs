@@ -122,6 +122,15 @@ impl<'a> Packed<'a> {
     }
 }
 
+/// The head of a set of so many elements, which follow in order.
+pub fn begin(count: usize, exceeded: bool) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(BYTES_MAX);
+    head::begin(&mut bytes);
+    head::set_count(&mut bytes, count);
+    head::set_state(&mut bytes, if exceeded { EXCEEDED } else { 0 });
+    bytes
+}
+
 /// Adds an element that is not there, at the place where it belongs. `exceeded`: see [`exceeds`].
 pub fn insert(bytes: &mut Vec<u8>, score: f64, member: &[u8], exceeded: bool) {
     head::begin(bytes);

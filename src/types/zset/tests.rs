@@ -8,6 +8,7 @@ use super::{Bound, Pair, Put, Zset, score};
 use crate::base::entry::Entries;
 use crate::base::limits::Limits;
 use crate::base::rng::Rng;
+use crate::types::sweeps::{Sweep, pack};
 use crate::types::{Body, Container, Edit, Look, Memory, Span};
 use dolmen_slab::{Config, Handle, Slab};
 use proptest::prelude::*;
@@ -60,6 +61,9 @@ struct World {
     model: Model,
     views: Vec<Opened>,
     lost: usize,
+    sweep: Sweep,
+    /// There is memory for whatever is moved.
+    is_roomy: bool,
 }
 
 fn new_slab(spans: Option<usize>) -> Slab {
@@ -97,7 +101,16 @@ impl World {
     fn new(spans: Option<usize>) -> World {
         let slab = new_slab(spans);
         let (body, model, views) = (Body::default(), Model::default(), Vec::new());
-        World { slab, limits: Limits::default(), body, model, views, lost: 0 }
+        World {
+            slab,
+            limits: Limits::default(),
+            body,
+            model,
+            views,
+            lost: 0,
+            sweep: Sweep::default(),
+            is_roomy: spans.is_none(),
+        }
     }
 
     fn edit(&mut self) -> Edit<'_, Zset> {
@@ -255,6 +268,10 @@ impl World {
         if let Body::Big(mut big) = std::mem::take(&mut self.body) {
             while big.maintain(&mut self.slab, slice) {}
             assert!(!big.has_work());
+            if self.is_roomy {
+                std::mem::take(&mut self.sweep).complete(&mut *big, &mut self.slab);
+                verify(&big, &self.slab);
+            }
             let long = self.model.scores.keys().map(Vec::len).filter(|&len| len > memory::MEMBER_CHUNK_MAX);
             let expected = chunk_bytes(&self.slab) + long.sum::<usize>() as u64 + big.heap_bytes() as u64;
             assert_eq!(big.bytes(), expected);
@@ -368,6 +385,9 @@ enum Op {
     Read(usize, usize),
     Close(usize),
     Maintain(usize),
+    Seal,
+    Pack,
+    Relocate(usize, usize),
 }
 
 fn ops(len: usize) -> impl Strategy<Value = Vec<Op>> {
@@ -381,6 +401,9 @@ fn ops(len: usize) -> impl Strategy<Value = Vec<Op>> {
         4 => (n(), 1..2000usize).prop_map(|(view, bytes)| Op::Read(view, bytes)),
         1 => n().prop_map(Op::Close),
         2 => (1..200usize).prop_map(Op::Maintain),
+        2 => Just(Op::Seal),
+        2 => Just(Op::Pack),
+        4 => (1..1000usize, 1..20_000usize).prop_map(|(looks, bytes)| Op::Relocate(looks, bytes)),
     ];
     proptest::collection::vec(op, 1..len)
 }
@@ -418,6 +441,13 @@ fn run(world: &mut World, ops: &[Op], members: usize, long: bool) -> usize {
             Op::Close(view) if !world.views.is_empty() => world.close(view % world.views.len()),
             Op::Read(..) | Op::Close(..) => {}
             Op::Maintain(budget) => world.maintain(budget),
+            Op::Seal => world.sweep.seal(&mut world.slab),
+            Op::Pack => pack(&mut world.body, &mut world.slab),
+            Op::Relocate(looks, bytes) => {
+                if let Body::Big(big) = &mut world.body {
+                    world.sweep.go_on(&mut **big, &mut world.slab, looks, bytes);
+                }
+            }
         }
         world.check();
     }
