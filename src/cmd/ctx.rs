@@ -205,6 +205,10 @@ pub trait Task {
     fn ends_with_client(&self) -> bool {
         false
     }
+    /// May it have written a part of its reply? Then what does not belong to the reply is written behind it.
+    fn is_mid_reply(&self) -> bool {
+        !self.ends_with_client()
+    }
     /// Does it wait for other workers now? It is given time again when they have answered.
     fn waits_for_others(&self) -> bool {
         false
