@@ -30,6 +30,8 @@ struct DataFigures {
     metadata_bytes: u64,
     fragmented_bytes: u64,
     lazy_pending: usize,
+    /// See `Shard::data_bytes`.
+    limited_bytes: u64,
     hits: u64,
     misses: u64,
     expired: u64,
@@ -50,6 +52,7 @@ impl Figures {
             data.metadata_bytes += shard.slab().overhead_bytes();
             data.fragmented_bytes += shard.slab().fragmented_bytes();
             data.lazy_pending += shard.lazy_pending();
+            data.limited_bytes += shard.data_bytes();
             data.hits += shard.stats.hits;
             data.misses += shard.stats.misses;
             data.expired += shard.stats.expired;
@@ -228,6 +231,7 @@ fn memory(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
         "total_system_memory_human": human(machine),
         "maxmemory": ctx.config.maxmemory_bytes,
         "maxmemory_human": human(ctx.config.maxmemory_bytes),
+        "mem_not_counted_for_evict": data.used_bytes.saturating_sub(data.limited_bytes),
         "maxmemory_policy": ctx.config.eviction.policy.name(),
         "mem_fragmentation_ratio": format!("{:.2}", ratio(resident, used)),
         "mem_fragmentation_bytes": resident.cast_signed() - used.cast_signed(),
