@@ -125,7 +125,7 @@ impl Heard {
         if order == Order::Keys {
             let keys = |message: &Reply| match last(message) {
                 Some(Reply::Array(keys)) => keys.iter().map(Reply::to_string).collect::<Vec<_>>(),
-                _ => vec![message.to_string()],
+                _ => vec![message.to_string().replace("'invalidate', nil]", "'invalidate', null]")],
             };
             let mut all: Vec<String> = self.messages.iter().flat_map(keys).collect();
             all.sort();
@@ -457,7 +457,6 @@ impl Author {
         match self.random.below(5) {
             0 => Step::new(&["CLIENT", "CACHING", if self.chance(2) { "YES" } else { "NO" }]),
             1 => Step::new(&["CLIENT", if self.chance(2) { "GETREDIR" } else { "TRACKINGINFO" }]),
-            2 if self.chance(2) => Step::new(&["CLIENT", "TRACKING", "OFF"]),
             3 if self.chance(3) => Step::new(&["SUBSCRIBE", "__redis__:invalidate"]),
             _ => {
                 let mut words: Vec<Vec<u8>> = vec![b"CLIENT".to_vec(), b"TRACKING".to_vec(), b"ON".to_vec()];
@@ -485,9 +484,16 @@ impl Author {
     /// Both read and write, by commands of all generators, and are told of what they may have cached.
     fn cached(&mut self, broadcast: bool) -> Program {
         let mut turns: Vec<Turn> = (0..2).map(|who| Turn { who, steps: vec![self.protocol()] }).collect();
+        // Who has switched it off does not switch it on again: Redis would still tell it of what it had read before.
+        let mut ended = [false; 2];
         for _ in 0..1 + self.random.below(20) {
+            let who = self.random.below(2);
             let steps = match self.random.below(4) {
-                0 => vec![self.tracking_step(broadcast)],
+                0 if self.chance(6) => {
+                    ended[who] = true;
+                    vec![Step::new(&["CLIENT", "TRACKING", "OFF"])]
+                }
+                0 if !ended[who] => vec![self.tracking_step(broadcast)],
                 1 => {
                     let opted = Step::new(&["CLIENT", "CACHING", if self.chance(2) { "YES" } else { "NO" }]);
                     [vec![opted], self.changes()].concat()
@@ -496,7 +502,7 @@ impl Author {
             };
             // Redis does not tell of SWAPDB.
             let steps = steps.into_iter().filter(|step| step.name() != "swapdb").collect();
-            turns.push(Turn { who: self.random.below(2), steps });
+            turns.push(Turn { who, steps });
         }
         Program { settings: Vec::new(), turns, order: if broadcast { Order::Keys } else { Order::Exact } }
     }
