@@ -595,9 +595,6 @@ impl<'a> Ctx<'a> {
     /// Runs a fallible body and turns its error into the reply.
     #[inline(always)]
     pub fn attempt(&mut self, body: impl FnOnce(&mut Ctx<'a>) -> Result<(), Failure>) -> Outcome {
-        match body(self) {
-            Ok(()) => Outcome::Done,
-            Err(failure) => self.fail(failure),
-        }
+        body(self).map_or_else(|failure| self.fail(failure), |()| Outcome::Done)
     }
 }
