@@ -7,7 +7,7 @@ use super::client::{Class, Client, Replies, gate, mark};
 use super::ctx::{Args, Budget, Ctx, Failure, Outcome};
 use super::fleet::{Local, everywhere, everywhere_sliced};
 use super::options::parse_int;
-use super::pubsub::look_at_subscriptions;
+use super::pubsub::{behind_messages, look_at_subscriptions};
 use super::spec::Flags;
 use crate::acl::Users;
 use crate::base::clock::whole_ns;
@@ -370,7 +370,15 @@ pub fn unblock(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
 }
 
 /// RESET: the connection as it was when it was made.
-pub fn reset(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
+pub fn reset(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
+    if ctx.client().is(mark::LISTENS) {
+        return behind_messages(ctx, args, |ctx, _| begin_anew(ctx));
+    }
+    begin_anew(ctx);
+    Outcome::Done
+}
+
+fn begin_anew(ctx: &mut Ctx<'_>) {
     let user = Arc::clone(ctx.acl.users().default_user());
     ctx.end_transaction();
     super::monitor::stop(ctx);
@@ -387,7 +395,6 @@ pub fn reset(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
     client.set_gate(gate::UNAUTHENTICATED, !user.is_open());
     ctx.reply.set_version(false);
     ctx.reply.simple("RESET");
-    Outcome::Done
 }
 
 #[cfg(test)]

@@ -206,6 +206,10 @@ pub trait Task {
     fn ends_with_client(&self) -> bool {
         false
     }
+    /// May it have written a part of its reply? Then what does not belong to the reply is written behind it.
+    fn is_mid_reply(&self) -> bool {
+        !self.ends_with_client()
+    }
     /// Does it wait for other workers now? It is given time again when they have answered.
     fn waits_for_others(&self) -> bool {
         false
@@ -565,9 +569,6 @@ impl<'a> Ctx<'a> {
     /// Runs a fallible body and turns its error into the reply.
     #[inline(always)]
     pub fn attempt(&mut self, body: impl FnOnce(&mut Ctx<'a>) -> Result<(), Failure>) -> Outcome {
-        match body(self) {
-            Ok(()) => Outcome::Done,
-            Err(failure) => self.fail(failure),
-        }
+        body(self).map_or_else(|failure| self.fail(failure), |()| Outcome::Done)
     }
 }

@@ -8,7 +8,7 @@ use crate::base::glob::glob_matches;
 use crate::db::access::idle_seconds;
 use crate::proto::errors;
 
-const HELP: [&str; 27] = [
+const HELP: [&str; 29] = [
     "DEBUG <subcommand> [<arg> [value] [opt] ...]. Subcommands are:",
     "ERROR <string>",
     "    Answer with this error.",
@@ -18,6 +18,8 @@ const HELP: [&str; 27] = [
     "    Write a message to the log.",
     "OBJECT <key>",
     "    Show low level information about the value at <key>.",
+    "PAUSE-CRON <0|1>",
+    "    Accepted without effect: what tests want to see without the cron does not need it.",
     "PROTOCOL <type>",
     "    Answer with a reply of this type: string, integer, double, null, array, set, map, attrib, push, verbatim, true, false, bignum.",
     "QUICKLIST-PACKED-THRESHOLD <size>",
@@ -88,6 +90,10 @@ pub fn debug(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
                 _ => ok(ctx),
             }
         }
+        (b"pause-cron", [value]) => match parse_int(value) {
+            Ok(_) => ok(ctx),
+            Err(failure) => ctx.fail(failure),
+        },
         (b"replybuffer", [what, value]) if what.eq_ignore_ascii_case(b"resizing") => match parse_int(value) {
             Ok(_) => ok(ctx),
             Err(failure) => ctx.fail(failure),

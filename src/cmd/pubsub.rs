@@ -62,19 +62,55 @@ impl Ctx<'_> {
     }
 }
 
-fn listen(ctx: &mut Ctx<'_>, args: Args<'_>, kind: Kind) -> Outcome {
-    // Who subscribes now is not told of what was before.
+/// Runs what changes a client's subscriptions when all that was published before has been written to its subscribers of then, be it at once. (Within
+/// EXEC it does not wait.)
+pub fn behind_messages(ctx: &mut Ctx<'_>, args: Args<'_>, run: fn(&mut Ctx<'_>, Args<'_>)) -> Outcome {
     ctx.publish_news();
+    if ctx.pubsub.outbox.is_empty() || ctx.may_not_wait() {
+        run(ctx, args);
+        return Outcome::Done;
+    }
+    let args = args.iter().map(|arg| arg.to_vec()).collect();
+    let behind = Behind { run, args, round: ctx.pubsub.wait_for_delivery() };
+    ctx.suspend(Box::new(behind))
+}
+
+/// See `behind_messages`.
+struct Behind {
+    run: fn(&mut Ctx<'_>, Args<'_>),
+    args: Vec<Vec<u8>>,
+    round: u64,
+}
+
+impl Task for Behind {
+    fn step(&mut self, ctx: &mut Ctx<'_>, _budget: &mut Budget) -> bool {
+        if ctx.pubsub.is_delivered(self.round) {
+            let args: Vec<&[u8]> = self.args.iter().map(Vec::as_slice).collect();
+            (self.run)(ctx, &args);
+            return true;
+        }
+        false
+    }
+
+    fn bytes(&self) -> usize {
+        self.args.iter().map(Vec::capacity).sum()
+    }
+
+    fn is_mid_reply(&self) -> bool {
+        false
+    }
+}
+
+fn listen(ctx: &mut Ctx<'_>, args: Args<'_>, kind: Kind) {
     for name in &args[1..] {
         let me = ctx.me;
         ctx.pubsub.subscribe(me, kind, name);
         answer(ctx, kind, true, Some(name));
     }
     look_at_subscriptions(ctx);
-    Outcome::Done
 }
 
-fn listen_no_more(ctx: &mut Ctx<'_>, args: Args<'_>, kind: Kind) -> Outcome {
+fn listen_no_more(ctx: &mut Ctx<'_>, args: Args<'_>, kind: Kind) {
     let me = ctx.me;
     if args.len() > 1 {
         for name in &args[1..] {
@@ -92,31 +128,30 @@ fn listen_no_more(ctx: &mut Ctx<'_>, args: Args<'_>, kind: Kind) -> Outcome {
         }
     }
     look_at_subscriptions(ctx);
-    Outcome::Done
 }
 
 pub fn subscribe(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    listen(ctx, args, Kind::Channel)
+    behind_messages(ctx, args, |ctx, args| listen(ctx, args, Kind::Channel))
 }
 
 pub fn psubscribe(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    listen(ctx, args, Kind::Pattern)
+    behind_messages(ctx, args, |ctx, args| listen(ctx, args, Kind::Pattern))
 }
 
 pub fn ssubscribe(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    listen(ctx, args, Kind::Shard)
+    behind_messages(ctx, args, |ctx, args| listen(ctx, args, Kind::Shard))
 }
 
 pub fn unsubscribe(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    listen_no_more(ctx, args, Kind::Channel)
+    behind_messages(ctx, args, |ctx, args| listen_no_more(ctx, args, Kind::Channel))
 }
 
 pub fn punsubscribe(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    listen_no_more(ctx, args, Kind::Pattern)
+    behind_messages(ctx, args, |ctx, args| listen_no_more(ctx, args, Kind::Pattern))
 }
 
 pub fn sunsubscribe(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    listen_no_more(ctx, args, Kind::Shard)
+    behind_messages(ctx, args, |ctx, args| listen_no_more(ctx, args, Kind::Shard))
 }
 
 // ---- publishing ----
@@ -258,7 +293,7 @@ pub fn shard_numsub(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
 
 /// `PUBSUB NUMSUB | SHARDNUMSUB [channel ...]`
 fn count_each(ctx: &mut Ctx<'_>, args: Args<'_>, kind: Kind) -> Outcome {
-    ctx.reply.map(args.len() - 2);
+    ctx.reply.array((args.len() - 2) * 2);
     for channel in &args[2..] {
         let count = ctx.pubsub.registry.subscribers(kind, channel);
         ctx.reply.bulk(channel);

@@ -40,15 +40,17 @@ pub enum Made {
 pub struct Room {
     /// Bytes that data may use; `u64::MAX` without a limit.
     data_bytes_max: u64,
-    /// Data above this is near it.
+    /// Data from here on is near it.
     near_bytes: u64,
+    /// What is used otherwise is over the limit by so much.
+    lacking_bytes: u64,
     /// The shard that gave something last.
     hand: usize,
 }
 
 impl Default for Room {
     fn default() -> Room {
-        Room { data_bytes_max: u64::MAX, near_bytes: u64::MAX, hand: 0 }
+        Room { data_bytes_max: u64::MAX, near_bytes: u64::MAX, lacking_bytes: 0, hand: 0 }
     }
 }
 
@@ -56,9 +58,10 @@ impl Room {
     /// Reckons how much of the limit (0: there is none) is left to data, with so many bytes used otherwise.
     pub fn reckon(&mut self, limit_bytes: u64, other_bytes: u64) {
         if limit_bytes == 0 {
-            (self.data_bytes_max, self.near_bytes) = (u64::MAX, u64::MAX);
+            *self = Room { hand: self.hand, ..Room::default() };
             return;
         }
+        self.lacking_bytes = other_bytes.saturating_sub(limit_bytes);
         self.data_bytes_max = limit_bytes.saturating_sub(other_bytes);
         self.near_bytes = self.data_bytes_max.saturating_sub(NEAR_BYTES_MAX.min(limit_bytes / 64));
     }
@@ -73,13 +76,13 @@ impl Room {
     #[inline(always)]
     #[must_use]
     pub fn is_near(&self, db: &Db<'_>) -> bool {
-        self.near_bytes != u64::MAX && db.data_bytes() > self.near_bytes
+        self.near_bytes != u64::MAX && db.data_bytes() >= self.near_bytes
     }
 
-    /// By how many bytes data is over the limit.
+    /// By how many bytes the limit is exceeded.
     #[must_use]
     pub fn over_bytes(&self, db: &Db<'_>) -> u64 {
-        db.data_bytes().saturating_sub(self.data_bytes_max)
+        db.data_bytes().saturating_sub(self.data_bytes_max) + self.lacking_bytes
     }
 
     /// Has keys go until data is within the limit. Nothing may be locked.

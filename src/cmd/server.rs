@@ -8,8 +8,8 @@ use crate::proto::errors;
 use crate::proto::reply::Reply;
 use std::time::Duration;
 
-/// The version of Redis whose behaviour and replies this server follows; clients decide by it what they may use.
-pub const COMPATIBLE_VERSION: &str = "7.2.4";
+/// The version of Redis whose behaviour and replies this server follows; clients decide by it what they may use (redis-py: caching, from 7.4 on).
+pub const COMPATIBLE_VERSION: &str = "7.4.0";
 /// Longest DEBUG SLEEP.
 const SLEEP_MAX: Duration = Duration::from_secs(24 * 3600);
 

@@ -181,10 +181,11 @@ impl Options {
             begins = !was_on;
             let all = || vec![Box::default()];
             for prefix in if self.prefixes.is_empty() { all() } else { self.prefixes } {
-                if !tracking.prefixes.contains(&prefix) {
+                // In their order, as they are told.
+                if let Err(place) = tracking.prefixes.binary_search(&prefix) {
                     ctx.pubsub.prefixes.add(&prefix, own);
                     tracking.prefixes_bytes += PREFIX_BYTES + 2 * prefix.len() as u64;
-                    tracking.prefixes.push(prefix);
+                    tracking.prefixes.insert(place, prefix);
                 }
             }
         }

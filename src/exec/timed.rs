@@ -56,6 +56,10 @@ impl Task for Timed {
         self.task.ends_with_client()
     }
 
+    fn is_mid_reply(&self) -> bool {
+        self.task.is_mid_reply()
+    }
+
     fn waits_for_others(&self) -> bool {
         self.task.waits_for_others()
     }

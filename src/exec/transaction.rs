@@ -220,7 +220,10 @@ fn run(ctx: &mut Ctx<'_>, mut queue: Queue) -> (Vec<Piece>, bool) {
 /// What a command finds when it runs by itself: its first key's hash, and that shard the current one.
 fn begin(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>) {
     (ctx.hash, ctx.site) = (0, Site::NONE);
-    if let Some(key) = args.get(row.first_key).filter(|_| row.first_key > 0) {
+    // (A shard channel stands where others have a key, and its shard is not locked.)
+    if row.locking != Locking::None
+        && let Some(key) = args.get(row.first_key).filter(|_| row.first_key > 0)
+    {
         ctx.hash = ctx.key(key).hash;
         ctx.db.prefetch(ctx.hash);
     }

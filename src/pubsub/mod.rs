@@ -156,6 +156,9 @@ pub struct Exchange {
     pub subscriptions: Subscriptions,
     /// To be delivered here.
     pub outbox: Vec<Arc<Publication>>,
+    /// How many times the outbox has been delivered, and whether somebody waits for that.
+    delivered: u64,
+    is_awaited: bool,
     /// Of keys that clients here, or those to whom they redirect, have cached.
     pub invalidations: Vec<Invalidation>,
     /// Of those who are told of every change.
@@ -214,6 +217,8 @@ impl Exchange {
             registry,
             subscriptions: Subscriptions::default(),
             outbox: Vec::new(),
+            delivered: 0,
+            is_awaited: false,
             invalidations: Vec::new(),
             prefixes,
             changes: Changes::default(),
@@ -354,6 +359,31 @@ impl Exchange {
                 }
             }
         }
+    }
+
+    /// What is in the outbox now shall be written before suspended commands go on; `is_delivered` tells whether it was.
+    pub fn wait_for_delivery(&mut self) -> u64 {
+        self.is_awaited = true;
+        self.delivered
+    }
+
+    #[must_use]
+    pub fn is_delivered(&self, since: u64) -> bool {
+        self.outbox.is_empty() || self.delivered != since
+    }
+
+    /// Does somebody wait for what is in the outbox?
+    #[inline]
+    #[must_use]
+    pub fn is_awaited(&self) -> bool {
+        self.is_awaited
+    }
+
+    /// All that is to be written here.
+    pub fn take_outbox(&mut self) -> Vec<Arc<Publication>> {
+        self.delivered += 1;
+        self.is_awaited = false;
+        std::mem::take(&mut self.outbox)
     }
 
     /// Is there something to hand over?

@@ -120,7 +120,7 @@ impl Session {
     /// A reply may be written in part: nothing else may come before its end.
     #[must_use]
     pub fn is_mid_reply(&self) -> bool {
-        matches!(&self.state, State::Task(task) if !task.ends_with_client())
+        matches!(&self.state, State::Task(task) if task.is_mid_reply())
     }
 
     /// The next command waits for names.

@@ -77,7 +77,7 @@ impl<B: Backend, A: Access> Worker<B, A> {
 
     fn write_outbox(&mut self) {
         let mut frames = Frames::default();
-        let outbox = std::mem::take(&mut self.state.engine.pubsub.outbox);
+        let outbox = self.state.engine.pubsub.take_outbox();
         for group in outbox.chunk_by(|a, b| go_together(a, b)) {
             let first = &group[0];
             frames.clear();

@@ -103,6 +103,9 @@ impl<B: Backend, A: Access> Worker<B, A> {
         let timeout = wait_max.map_or(timeout, |max| timeout.min(max));
         self.backend.poll(&mut self.state, Some(timeout))?;
         self.state.wake();
+        if self.state.engine.pubsub.is_awaited() {
+            self.deliver();
+        }
         self.state.evict_clients();
         self.run_suspended();
         self.deliver();

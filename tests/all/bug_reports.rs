@@ -154,7 +154,7 @@ fn row_39_what_was_refused_aborts_a_transaction() {
     client.expect("EXISTS leak", ":0");
 }
 
-/// Row 41, rd#11784, the part without subscriptions: after HELLO 3 ordinary commands work as before.
+/// Row 41, rd#11784: after HELLO 3 ordinary commands work as before.
 #[test]
 fn row_41_ordinary_commands_in_resp3() {
     let server = Server::start();
@@ -168,6 +168,156 @@ fn row_41_ordinary_commands_in_resp3() {
         GET k          => 'v'
         HELLO 2        => ...
         GET none       => nil
+        ",
+    );
+    // Subscriptions are confirmed by pushes and nothing else.
+    let mut c = server.client3();
+    c.send(&request(&["SUBSCRIBE", "c1", "c2"]));
+    assert_eq!(c.read().to_string(), ">['subscribe', 'c1', :1]");
+    assert_eq!(c.read().to_string(), ">['subscribe', 'c2', :2]");
+    c.expect("GET k", "'v'");
+    // RESP2 has no pushes, so there a client that subscribes is good for nothing else.
+    let mut c = server.client();
+    c.expect("SUBSCRIBE c1", "['subscribe', 'c1', :1]");
+    c.expect("GET k", "-ERR Can't execute 'get'");
+}
+
+/// Row 43, rd PR#9853 and miniredis#183: ids, channels, and words that are none.
+#[test]
+fn row_43_what_names_nobody() {
+    let server = Server::start();
+    let mut c = server.client();
+    let _other = server.client();
+    script(
+        &server,
+        &mut c,
+        r"
+        CLIENT KILL ID 0          => -ERR
+        UNSUBSCRIBE unsubscribed  => ['unsubscribe', 'unsubscribed', :0]
+        CLIENT NO-EVICT maybe     => -ERR syntax error
+        UNSUBSCRIBE               => ['unsubscribe', nil, :0]
+        ",
+    );
+    assert_eq!(c.run("CLIENT LIST").text().lines().count(), 2, "nobody was killed");
+}
+
+/// Rows 5 and 7, ga PR#103 and rd#8116: an arity error in a pipeline ends neither it nor the connection; SET over another type.
+#[test]
+fn rows_5_and_7_hashes() {
+    let server = Server::start();
+    let mut c = server.client();
+    let replies = c.pipeline(&["HSET x y Hello", "HLEN x y", "HGET x y"]);
+    assert_eq!(replies[0].to_string(), ":1");
+    assert!(replies[1].to_string().starts_with("-ERR wrong number of arguments"), "{}", replies[1]);
+    assert_eq!(replies[2].to_string(), "'Hello'");
+    c.expect("SET x 2 GET", "-WRONGTYPE");
+    c.expect("TYPE x", "+hash");
+}
+
+/// Row 21, rd#11687: a time-out of a millisecond ends, a negative one is refused.
+#[test]
+fn row_21_blpop_for_a_moment() {
+    let server = Server::start();
+    let mut c = server.client();
+    c.expect("BLPOP none 0.001", "nil*");
+    c.expect("BLPOP none -1", "-ERR timeout is negative");
+}
+
+/// Rows 23 and 25, pikiwidb#2953 and rd PR#12167: a list onto itself, LINSERT beside nothing, ranks out of range.
+#[test]
+fn rows_23_and_25_lists() {
+    let server = Server::start();
+    script(
+        &server,
+        &mut server.client(),
+        r"
+        RPUSH l x                       => :1
+        LMOVE l l LEFT RIGHT            => 'x'
+        LRANGE l 0 -1                   => ['x']
+        RPUSH m 1 2 3                   => :3
+        RPOPLPUSH m m                   => '3'
+        LRANGE m 0 -1                   => ['3', '1', '2']
+        LINSERT m BEFORE zz q           => :-1
+        RPUSH c c                       => :1
+        LPOS l zz COUNT 0               => []
+        # 7.0.15 takes it for a rank.
+        dolmen> LPOS c c RANK -9223372036854775808 => -ERR
+        ",
+    );
+}
+
+/// Row 27, kv#2610 and kv#2072: SRANDMEMBER with and without a count.
+#[test]
+fn row_27_random_members() {
+    let server = Server::start();
+    script(
+        &server,
+        &mut server.client(),
+        r"
+        SADD s a            => :1
+        SRANDMEMBER s       => 'a'
+        SRANDMEMBER s -3    => ['a', 'a', 'a']
+        SRANDMEMBER none    => nil
+        SRANDMEMBER none 3  => []
+        ",
+    );
+}
+
+/// Row 29, jedis-mock PR#844: HSET takes a field's deadline away. (Redis has them since 7.4.)
+#[test]
+fn row_29_hset_ends_a_fields_deadline() {
+    let server = Server::start();
+    script(
+        &server,
+        &mut server.client(),
+        r"
+        HSET h f v                          => :1
+        dolmen> HEXPIRE h 100 FIELDS 1 f    => [:1]
+        HSET h f w                          => :0
+        dolmen> HTTL h FIELDS 1 f           => [:-1]
+        ",
+    );
+}
+
+/// Rows 31 and 33, rd#265, df#11, kv PR#1609: infinities and NaN; ZRANGESTORE takes the place of whatever was there.
+#[test]
+fn rows_31_and_33_sorted_sets() {
+    let server = Server::start();
+    script(
+        &server,
+        &mut server.client(),
+        r"
+        ZADD z inf m                     => :1
+        ZINCRBY z -inf m                 => -ERR resulting score is not a number (NaN)
+        ZADD z nan x                     => -ERR value is not a valid float
+        ZADD c -inf n                    => :1
+        ZUNIONSTORE o 1 c WEIGHTS 0      => :1
+        ZSCORE o n                       => '0'
+        SET d v                          => +OK
+        ZRANGESTORE d none 0 -1          => :0
+        EXISTS d                         => :0
+        ZADD d 9 z                       => :1
+        ZADD s 3 c 4 e                   => :2
+        ZRANGESTORE d s 0 -1             => :2
+        ZRANGE d 0 -1                    => ['c', 'e']
+        ",
+    );
+}
+
+/// Row 45, df PR#8190 and rd#224: SORT of nothing deletes what it was to store to; BY, and GET of elements and keys.
+#[test]
+fn row_45_sort() {
+    let server = Server::start();
+    script(
+        &server,
+        &mut server.client(),
+        r"
+        SET d s                          => +OK
+        SORT none STORE d                => :0
+        EXISTS d                         => :0
+        RPUSH l 2 1 3                    => :3
+        MSET w_1 30 w_2 20 w_3 10        => +OK
+        SORT l BY w_* GET # GET w_*      => ['3', '10', '2', '20', '1', '30']
         ",
     );
 }

@@ -1,4 +1,4 @@
-//! Clients that users have: redis-cli, redis-benchmark, redis-py.
+//! Clients that users have: redis-cli, redis-benchmark, redis-py, ioredis.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -184,6 +184,20 @@ fn redis_py() {
         let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/all/redis_py.py");
         let text = run(Command::new(&python).arg(script).args([&server.port.to_string(), protocol]));
         assert!(text.contains("all passed"), "RESP{protocol}: {text}");
+        server.assert_alive();
+    }
+}
+
+#[test]
+fn ioredis() {
+    let modules = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/peers/node/node_modules");
+    let (Some(node), true) = (program("node"), modules.join("ioredis").is_dir()) else {
+        return skip("ioredis", "there is no node with the ioredis package");
+    };
+    for server in crate::control::servers(&[]) {
+        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/all/ioredis.js");
+        let text = run(Command::new(&node).env("NODE_PATH", &modules).arg(script).arg(server.port.to_string()));
+        assert!(text.contains("all passed"), "{text}");
         server.assert_alive();
     }
 }

@@ -9,6 +9,7 @@
 mod hashes;
 mod lists;
 mod memcache;
+mod messages;
 mod sets;
 mod sorts;
 mod transactions;

@@ -267,6 +267,29 @@ fn evictions_are_told_and_counted() {
     }
 }
 
+/// Who watches a key that is evicted, or has cached it, is told.
+#[test]
+fn a_watched_and_cached_key_is_evicted() {
+    for server in servers(&["--maxmemory-policy", "volatile-random"]) {
+        let (mut client, mut watcher, mut reader) = (server.client(), server.client(), server.client3());
+        client.expect("SET volatile x EX 10000", "+OK");
+        client.expect("SET other x", "+OK");
+        reader.expect("CLIENT TRACKING ON", "+OK");
+        reader.expect("MGET volatile other", "['x', 'x']");
+        watcher.expect("WATCH volatile", "+OK");
+        let limit = client.info_number("used_memory") + 500_000;
+        client.expect(&format!("CONFIG SET maxmemory {limit}"), "+OK");
+        // Nothing but that one key may go, so then it is full.
+        let refused = fill(&mut client, "k", 2_000, 1000, &[]);
+        assert!(refused > 500, "{refused}");
+        assert_eq!(reader.read().to_string(), ">['invalidate', ['volatile']]");
+        client.expect("EXISTS volatile other", ":1");
+        watcher.expect("MULTI", "+OK");
+        // Nothing can be queued now.
+        watcher.expect("EXEC", "nil*");
+    }
+}
+
 /// What is used often stays: the point of it all.
 #[test]
 fn what_is_used_stays() {

@@ -151,6 +151,75 @@ fn slow_subscribers_are_cut() {
     }
 }
 
+/// However many have not taken a message yet, it is kept once.
+#[test]
+fn a_message_is_kept_once_for_all() {
+    const BYTES: usize = 4 << 20;
+    for server in servers(&["--client-output-buffer-limit", "pubsub 0 0 0"]) {
+        let mut subscribers: Vec<Client> = (0..30).map(|_| subscribed(&server, "SUBSCRIBE c")).collect();
+        let mut publisher = server.client();
+        let text = vec![b'm'; BYTES];
+        let before = server.resident_bytes();
+        assert_eq!(publisher.call(&[b"PUBLISH".as_slice(), b"c", &text]), Reply::Int(30));
+        // The publisher was answered without anybody having read; what was published later comes later.
+        publisher.expect("PUBLISH c end", ":30");
+        if !server.is_redis() {
+            let grown = server.resident_bytes().saturating_sub(before);
+            assert!(grown < 5 * BYTES as u64, "{grown} bytes for a message of {BYTES} to 30 clients");
+        }
+        for subscriber in &mut subscribers {
+            assert!(subscriber.read().items()[2].bytes() == text);
+            assert_eq!(subscriber.read().items()[2], Reply::bulk("end"));
+        }
+    }
+}
+
+/// A pipeline of a client that hears itself: subscriptions count from where they stand among its messages.
+#[test]
+fn own_messages_and_subscriptions_are_in_order() {
+    for server in servers(&[]) {
+        let mut client = server.client3();
+        let lines = [
+            "SUBSCRIBE a",
+            "PUBLISH a 1",
+            "PUBLISH b 2",
+            "SUBSCRIBE b",
+            "PUBLISH b 3",
+            "UNSUBSCRIBE b",
+            "PUBLISH b 4",
+            "PSUBSCRIBE ?",
+            "PUBLISH a 5",
+            "RESET",
+        ];
+        let bytes: Vec<u8> = lines.iter().flat_map(|line| request(&crate::harness::words(line))).collect();
+        client.send(&bytes);
+        let (mut told, mut counts) = (Vec::new(), Vec::new());
+        loop {
+            match client.read() {
+                Reply::Int(count) => counts.push(count),
+                Reply::Simple(text) if text == "RESET" => break,
+                push => {
+                    let words: Vec<String> =
+                        push.items().iter().map(|word| word.to_string().replace('\'', "")).collect();
+                    told.push(words.join(" "));
+                }
+            }
+        }
+        assert_eq!(counts, [1, 0, 1, 0, 2]);
+        let expected = [
+            "subscribe a :1",
+            "message a 1",
+            "subscribe b :2",
+            "message b 3",
+            "unsubscribe b :1",
+            "psubscribe ? :2",
+            "message a 5",
+            "pmessage ? a 5",
+        ];
+        assert_eq!(told, expected);
+    }
+}
+
 #[test]
 fn client_list_tells_subscriptions() {
     for server in servers(&[]) {

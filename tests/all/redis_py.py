@@ -5,6 +5,7 @@ import threading
 import time
 
 import redis
+from redis.cache import CacheConfig
 
 PORT, PROTOCOL = int(sys.argv[1]), int(sys.argv[2])
 FAR = 33177117420
@@ -177,6 +178,93 @@ def transactions(r):
     equal(r.get("t"), b"6")
 
 
+def pubsub(r):
+    """The examples of redis-py's documentation of publish and subscribe."""
+    p = r.pubsub()
+    p.subscribe("my-first-channel", "my-second-channel")
+    p.psubscribe("my-*")
+
+    def told(client):
+        while True:
+            message = client.get_message(timeout=60)
+            if message is not None:
+                return message
+
+    def message(kind, pattern, channel, data):
+        return {"type": kind, "pattern": pattern, "channel": channel, "data": data}
+
+    equal(told(p), message("subscribe", None, b"my-first-channel", 1))
+    equal(told(p), message("subscribe", None, b"my-second-channel", 2))
+    equal(told(p), message("psubscribe", None, b"my-*", 3))
+    equal(r.publish("my-first-channel", "some data"), 2)
+    equal(told(p), message("message", None, b"my-first-channel", b"some data"))
+    equal(told(p), message("pmessage", b"my-*", b"my-first-channel", b"some data"))
+    equal(sorted(r.pubsub_channels()), [b"my-first-channel", b"my-second-channel"])
+    equal(r.pubsub_numsub("my-first-channel", "none"), [(b"my-first-channel", 1), (b"none", 0)])
+    equal(r.pubsub_numpat(), 1)
+    p.ping("still there?")
+    equal(told(p)["data"], b"still there?")
+    p.unsubscribe()
+    p.punsubscribe()
+    equal({told(p)["type"] for _ in range(3)}, {"unsubscribe", "punsubscribe"})
+    # Handlers, in a thread; and without confirmations.
+    heard, done = [], threading.Event()
+
+    def handler(message):
+        heard.append(message["data"])
+        if message["data"] == b"last":
+            done.set()
+
+    p = r.pubsub(ignore_subscribe_messages=True)
+    p.subscribe(**{"handled": handler})
+    while r.pubsub_numsub("handled") != [(b"handled", 1)]:
+        time.sleep(0.001)
+    thread = p.run_in_thread(sleep_time=0.001)
+    for data in ["first", "second", "last"]:
+        equal(r.publish("handled", data), 1)
+    if not done.wait(60):
+        raise SystemExit("messages did not reach the handler")
+    equal(heard, [b"first", b"second", b"last"])
+    thread.stop()
+    thread.join()
+    p.close()
+    # Notifications about keys.
+    r.config_set("notify-keyspace-events", "KEA")
+    p = r.pubsub(ignore_subscribe_messages=True)
+    p.psubscribe("__keyspace@0__:noted")
+    while r.pubsub_numpat() != 1:
+        time.sleep(0.001)
+    r.set("noted", 1)
+    r.delete("noted")
+    equal([told(p)["data"] for _ in range(2)], [b"set", b"del"])
+    p.close()
+    r.config_set("notify-keyspace-events", "")
+
+
+def caching(r):
+    """Client-side caching, as redis-py's documentation shows it. RESP3 only."""
+    if PROTOCOL != 3:
+        return
+    cached = connect(cache_config=CacheConfig())
+    r.mset({"city": "New York", "count": 1})
+    equal(cached.get("city"), b"New York")
+    cache = cached.get_cache()
+    equal(cache.size, 1)
+    equal(cached.get("city"), b"New York")
+    equal(cached.mget("city", "count"), [b"New York", b"1"])
+    equal(cache.size, 2)
+    # Somebody else changes it: what was cached is forgotten, whenever that is heard of.
+    r.set("city", "Berlin")
+    deadline = time.monotonic() + 60
+    while cached.get("city") != b"Berlin":
+        assert time.monotonic() < deadline, "an invalidation did not arrive"
+    equal(cached.mget("city", "count"), [b"Berlin", b"1"])
+    r.flushall()
+    while cached.get("city") is not None:
+        assert time.monotonic() < deadline, "an invalidation did not arrive"
+    cached.close()
+
+
 def threads():
     failures = []
 
@@ -197,7 +285,7 @@ def threads():
 
 def main():
     r = connect()
-    for part in connection, strings, keys, expiry, server, pipelines, transactions:
+    for part in connection, strings, keys, expiry, server, pipelines, transactions, pubsub, caching:
         part(r)
     threads()
     decoding = connect(decode_responses=True)

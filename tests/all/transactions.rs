@@ -732,6 +732,25 @@ fn no_increment_is_lost() {
 }
 
 /// Transactions that write several keys are one step to those that read them, by MGET and by transactions.
+/// A shard channel stands where other commands have a key: its shard is none of those that EXEC locks.
+#[test]
+fn publishing_inside() {
+    for server in servers(&[]) {
+        let (mut client, mut subscriber) = (server.client(), server.client3());
+        subscriber.run("SUBSCRIBE c");
+        subscriber.run("SSUBSCRIBE s0");
+        for i in 0..20 {
+            for line in ["MULTI".into(), format!("INCR n{i}"), "PUBLISH c x".into(), format!("SPUBLISH s{i} y")] {
+                client.run(&line);
+            }
+            assert_eq!(client.run("EXEC").to_string(), format!("[:1, :1, :{}]", i32::from(i == 0)));
+        }
+        assert_eq!(subscriber.read().to_string(), ">['message', 'c', 'x']");
+        assert_eq!(subscriber.read().to_string(), ">['smessage', 's0', 'y']");
+        assert_eq!(subscriber.read().to_string(), ">['message', 'c', 'x']");
+    }
+}
+
 #[test]
 fn nobody_sees_half_a_transaction() {
     for server in servers(&[]) {

@@ -1,9 +1,11 @@
 //! The whole server on the simulated backend: sessions, commands, keyspace and background work, under a clock that only the simulation
 //! moves, so that a seed is a run.
+mod messages;
 mod model;
 mod program;
 mod random;
 mod targeted;
+mod transactions;
 
 use super::Worker;
 use crate::base::clock::Clock;
@@ -19,6 +21,15 @@ const START_UNIX_MS: u64 = 1_800_000_000_000;
 const LOOK_NS: u64 = 10_000;
 /// Turns after which a server that has not come to rest never will.
 const TURNS_MAX: usize = 3_000_000;
+
+/// The seeds of a random test: those that the environment asks for, or the first so many.
+fn seeds(count: u64) -> std::ops::Range<u64> {
+    let env = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
+    match (env("DOLMEN_SIM_SEED"), env("DOLMEN_SIM_SEEDS")) {
+        (Some(seed), _) => seed..seed + 1,
+        (None, seeds) => 0..seeds.unwrap_or(count),
+    }
+}
 
 /// A server and its network.
 struct Rig {

@@ -59,6 +59,15 @@ pub(super) enum Expect {
         key: Vec<u8>,
         ttl_ms: u64,
     },
+    /// The sum after an addition to the counter that `Watched` told.
+    Added(usize),
+    /// The value of a shared counter, for an addition that is to be made only if it is still that.
+    Watched,
+    /// The replies to the commands of a transaction; `watched`: or null, as somebody has changed the counter that `Watched` told.
+    Transaction {
+        parts: Vec<Expect>,
+        watched: Option<usize>,
+    },
     /// Time left until a deadline, in units of so many milliseconds.
     Left {
         deadline_ms: u64,
@@ -102,7 +111,7 @@ pub(super) fn parse(bytes: &[u8]) -> Option<(Value, usize)> {
             }
             Value::Bulk(body)
         }
-        kind @ (b'*' | b'%') => {
+        kind @ (b'*' | b'%' | b'>') => {
             let mut left = number() * if kind == b'%' { 2 } else { 1 };
             let mut all = Vec::new();
             while left > 0 {
@@ -132,6 +141,10 @@ pub(super) struct Checker {
     pub(super) volatile: VolatileKeys,
     /// Replies to additions, by counter.
     pub(super) sums: Vec<(usize, i64)>,
+    /// Additions that were not made, by counter.
+    pub(super) refused: Vec<usize>,
+    /// What `Expect::Watched` found.
+    watched: i64,
 }
 
 /// How much of a text an error message shows.
@@ -155,12 +168,41 @@ impl Checker {
             return Ok(0);
         }
         let Some((value, taken)) = parse(bytes) else { return Ok(0) };
+        if let (Expect::Transaction { parts, .. }, Value::Many(values)) = (expect, &value) {
+            let head = bytes.windows(2).position(|w| w == b"\r\n").map_or(0, |end| end + 2);
+            return self.check_transaction(parts, values, &bytes[head..], begun_ms, now_ms).map(|rest| head + rest);
+        }
         let good = self.is_expected(expect, &value, begun_ms, now_ms);
         if good {
             Ok(taken)
         } else {
             Err(format!("{:?} is not {:?}", excerpt(bytes), excerpt(format!("{expect:?}").as_bytes())))
         }
+    }
+
+    /// The replies of a transaction, all of which have come. What it adds to a counter, it adds at once, and to what was watched.
+    fn check_transaction(
+        &mut self,
+        parts: &[Expect],
+        values: &[Value],
+        bytes: &[u8],
+        begun_ms: u64,
+        now_ms: u64,
+    ) -> Result<usize, String> {
+        if parts.len() != values.len() {
+            return Err(format!("{} replies to a transaction of {} commands", values.len(), parts.len()));
+        }
+        let (mut at, known) = (0, self.sums.len());
+        for part in parts {
+            at += self.check(part, &bytes[at..], begun_ms, now_ms)?;
+        }
+        let mut last = [None; super::program::COUNTERS];
+        for &(counter, sum) in &self.sums[known..] {
+            if last[counter].replace(sum).is_some_and(|last| last + 1 != sum) {
+                return Err(format!("somebody has added to a counter within a transaction: {:?}", &self.sums[known..]));
+            }
+        }
+        Ok(at)
     }
 
     fn is_expected(&mut self, expect: &Expect, value: &Value, begun_ms: u64, now_ms: u64) -> bool {
@@ -183,6 +225,23 @@ impl Checker {
             (Expect::Counter(counter), Value::Int(sum)) => {
                 self.sums.push((*counter, *sum));
                 true
+            }
+            (Expect::Watched, Value::Null) => {
+                self.watched = 0;
+                true
+            }
+            (Expect::Watched, Value::Bulk(digits)) => {
+                let number = std::str::from_utf8(digits).ok().and_then(|text| text.parse().ok());
+                self.watched = number.unwrap_or(-1);
+                number.is_some()
+            }
+            (Expect::Transaction { watched: Some(counter), .. }, Value::Null) => {
+                self.refused.push(*counter);
+                true
+            }
+            (Expect::Added(counter), Value::Int(sum)) => {
+                self.sums.push((*counter, *sum));
+                *sum == self.watched + 1
             }
             (Expect::Uniform { count, value_bytes }, Value::Many(values)) => {
                 let whole = match &values[0] {

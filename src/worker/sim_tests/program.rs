@@ -58,7 +58,7 @@ pub(super) struct Player {
     life: u32,
     database: u32,
     resp3: bool,
-    expects: VecDeque<(Expect, u64)>,
+    pub(super) expects: VecDeque<(Expect, u64)>,
     received: Vec<u8>,
     /// An incomplete reply is parsed again when so much has come.
     try_at_bytes: usize,
@@ -164,7 +164,7 @@ impl Player {
         if self.resp3 { b"_\r\n".to_vec() } else { b"$-1\r\n".to_vec() }
     }
 
-    fn value_reply(&self, entry: Option<&Entry>) -> Vec<u8> {
+    pub(super) fn value_reply(&self, entry: Option<&Entry>) -> Vec<u8> {
         entry.map_or_else(|| self.null(), |entry| bulk(&entry.value))
     }
 
@@ -183,6 +183,10 @@ impl Player {
             self.select(database, now_ms);
             let run = count.min(1 + rng.below(12));
             count -= run;
+            if database != VOLATILE && rng.permille(if database == SHARED { 250 } else { 60 }) {
+                self.transaction(rng, sizes, database == SHARED, now_ms);
+                continue;
+            }
             for _ in 0..run {
                 match database {
                     SHARED => self.shared(rng, sizes, now_ms),
@@ -271,7 +275,7 @@ impl Player {
         }
     }
 
-    fn key(&self, rng: &mut Rng) -> Vec<u8> {
+    pub(super) fn key(&self, rng: &mut Rng) -> Vec<u8> {
         let mut key = format!("own:{}:{}", self.number, rng.below(40)).into_bytes();
         if rng.permille(30) {
             key.resize(400, b'k');
@@ -466,7 +470,7 @@ impl Player {
         self.ask(words, error(text), now_ms);
     }
 
-    fn set(&mut self, rng: &mut Rng, sizes: Sizes, key: Vec<u8>, old: Option<Entry>, now_ms: u64) {
+    pub(super) fn set(&mut self, rng: &mut Rng, sizes: Sizes, key: Vec<u8>, old: Option<Entry>, now_ms: u64) {
         let value = self.some_value(rng, sizes);
         let mut words: Vec<&[u8]> = vec![b"SET", &key, &value];
         let mut deadline_ms = None;
@@ -514,7 +518,7 @@ impl Player {
         }
     }
 
-    fn add(&mut self, rng: &mut Rng, key: Vec<u8>, old: Option<Entry>, now_ms: u64) {
+    pub(super) fn add(&mut self, rng: &mut Rng, key: Vec<u8>, old: Option<Entry>, now_ms: u64) {
         let by = rng.below(1000).cast_signed();
         let digits = by.to_string();
         let (words, by): (Vec<&[u8]>, i64) = match rng.below(4) {
@@ -546,7 +550,7 @@ impl Player {
         self.ask(&words, reply, now_ms);
     }
 
-    fn deadline(&mut self, rng: &mut Rng, key: Vec<u8>, old: Option<Entry>, now_ms: u64) {
+    pub(super) fn deadline(&mut self, rng: &mut Rng, key: Vec<u8>, old: Option<Entry>, now_ms: u64) {
         let current = old.as_ref().and_then(|e| e.deadline_ms);
         let tell = |missing: usize| match (&old, current) {
             (None, _) => Some(Expect::Bytes(b":-2\r\n".to_vec())),
@@ -600,7 +604,7 @@ impl Player {
     }
 }
 
-fn pick(rng: &mut Rng, n: usize) -> usize {
+pub(super) fn pick(rng: &mut Rng, n: usize) -> usize {
     usize::try_from(rng.below(n as u64)).unwrap()
 }
 

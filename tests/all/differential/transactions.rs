@@ -131,7 +131,7 @@ impl Couples {
 }
 
 /// Whether two replies mean the same; `queued`: the commands of the client's transaction.
-fn alike(step: &Step, queued: &mut Vec<Step>, ours: &Reply, oracle: &Reply) -> bool {
+pub(super) fn alike(step: &Step, queued: &mut Vec<Step>, ours: &Reply, oracle: &Reply) -> bool {
     if matches!(oracle, Reply::Simple(text) if text == "QUEUED") {
         queued.push(step.clone());
         return ours == oracle;
