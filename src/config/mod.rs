@@ -9,6 +9,7 @@ mod cli;
 mod file;
 mod kept;
 mod memcached;
+mod memory;
 mod operator;
 mod rewrite;
 mod spelling;
