@@ -43,6 +43,19 @@ pub trait InParts {
         Ok(())
     }
 
+    /// Must all groups be looked at (`look`), under the lock of the key, before anything is done?
+    fn looks(&self) -> bool {
+        false
+    }
+
+    /// Looks at some groups. False: nothing is to be done.
+    ///
+    /// # Errors
+    /// As `part`, and nothing was done.
+    fn look(&mut self, _ctx: &mut Ctx<'_>, _key: Key<'_>, _part: Args<'_>) -> Result<bool, Failure> {
+        Ok(true)
+    }
+
     /// Some groups. False: those that follow would do nothing.
     ///
     /// # Errors
@@ -72,6 +85,8 @@ enum Stage {
     Checking,
     /// For another holder of names to finish.
     Waiting,
+    /// At all groups, with the name held.
+    Looking,
     Running,
     Over,
 }
@@ -87,6 +102,10 @@ struct InSlices<W> {
 }
 
 impl<W: InParts> InSlices<W> {
+    fn is_holding(&self) -> bool {
+        matches!(self.stage, Stage::Looking | Stage::Running)
+    }
+
     fn check(&mut self, budget: &mut Budget) -> Result<bool, Failure> {
         while self.at < self.argc {
             let mut group = [&[][..]; 2];
@@ -119,6 +138,9 @@ impl<W: InParts> InSlices<W> {
                 ctx.track(row, std::iter::once(key.bytes));
             }
             self.work.start(ctx, key, (self.argc - self.first) / W::GROUP)?;
+            if self.work.looks() {
+                self.stage = Stage::Looking;
+            }
         }
         let mut part: Vec<&[u8]> = Vec::with_capacity(PART_ARGS);
         loop {
@@ -131,6 +153,19 @@ impl<W: InParts> InSlices<W> {
                     part.push(argument);
                     self.at += 1;
                 }
+            }
+            if self.stage == Stage::Looking {
+                if !self.work.look(ctx, key, &part)? {
+                    self.work.reply(ctx);
+                    return Ok(true);
+                }
+                if self.at == self.argc {
+                    (self.stage, self.at) = (Stage::Running, self.first);
+                }
+                if budget.is_spent(1) {
+                    return Ok(false);
+                }
+                continue;
             }
             let more = self.work.part(ctx, key, &part);
             if !matches!(more, Ok(true)) || self.at == self.argc {
@@ -155,7 +190,7 @@ impl<W: InParts> Task for InSlices<W> {
                 ctx.fail(failure);
             }
         }
-        if self.stage == Stage::Running && W::MODE == Mode::Exclusive {
+        if self.is_holding() && W::MODE == Mode::Exclusive {
             self.stage = Stage::Over;
             let hash = ctx.key(self.request.arg(1).unwrap_or_default()).hash;
             super::blocking::end_hold(ctx, hash);
@@ -173,7 +208,7 @@ impl<W: InParts> Task for InSlices<W> {
     }
 
     fn abandon(&mut self, db: &mut Db<'_>) {
-        if self.stage == Stage::Running {
+        if self.is_holding() {
             db.hold_end();
         }
         self.stage = Stage::Over;

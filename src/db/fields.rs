@@ -176,6 +176,11 @@ impl Db<'_> {
         }
     }
 
+    /// So many fields of the hash that was changed last have gone as their deadlines had come.
+    pub fn count_expired_fields(&mut self, fields: usize) {
+        self.shard.stats.expired_fields += fields as u64;
+    }
+
     /// Removes fields of a hash whose deadlines have come, of a big one `budget` at most; their number. It is armed anew.
     fn expire_fields_of(&mut self, hash: u64, budget: usize) -> usize {
         let (index, now_ms) = (self.index, self.now_ms);
@@ -205,7 +210,7 @@ impl Db<'_> {
             self.arm_fields_at(hash, now_ms + RETRY_MS);
             return 0;
         }
-        self.shard.stats.expired_fields += expired as u64;
+        self.count_expired_fields(expired);
         self.mark_changed(index, hash);
         if !self.shard.listeners.is_idle() {
             self.tell(index, Event::HExpired, key, 0);

@@ -98,6 +98,75 @@ fn each_is_one_step() {
     c.expect("LINDEX l2 0", "'field:39999'");
 }
 
+/// Commands about the deadlines of very many fields, as one step; and with the answer of each.
+#[test]
+fn deadlines_of_many_fields() {
+    let server = Server::start();
+    if server.is_redis() {
+        return;
+    }
+    let (mut c, mut other) = (server.client(), server.client());
+    let number = COUNT.to_string();
+    let with = |words: &str, fields: Vec<String>| -> Vec<String> {
+        words.split(' ').map(str::to_owned).chain(fields).collect()
+    };
+    let fields = || names().chain(["none".to_owned()]).collect::<Vec<_>>();
+    let more = (COUNT + 1).to_string();
+    let answers = |reply: &Reply, of_fields: i64, of_none: i64| {
+        assert_eq!(reply.items().len(), COUNT + 1);
+        let (last, all) = reply.items().split_last().expect("some");
+        assert!(all.iter().all(|answer| answer.int() == of_fields), "{}", all[0]);
+        assert_eq!(last.int(), of_none);
+    };
+    let mut run = |words: Vec<String>, size: &str, sizes: [usize; 2]| {
+        seen_as_one(&server, &mut c, &mut other, &words, size, sizes)
+    };
+    let all_pairs = || pairs(0).collect::<Vec<_>>();
+    // Nothing is there, so nothing is set; then all of it; then nothing, as some are there.
+    let refused = run(with(&format!("HSETEX h FXX EX 100 FIELDS {number}"), all_pairs()), "HLEN h", [0, 0]);
+    assert_eq!(refused, Reply::Int(0));
+    let set = run(with(&format!("HSETEX h FNX EX 100 FIELDS {number}"), all_pairs()), "HLEN h", [0, COUNT]);
+    assert_eq!(set, Reply::Int(1));
+    let refused = run(with(&format!("HSETEX h FNX FIELDS {number}"), all_pairs()), "HLEN h", [COUNT, COUNT]);
+    assert_eq!(refused, Reply::Int(0));
+    for (command, at_least, at_most) in [("HTTL", 50, 100), ("HPTTL", 50_000, 100_000)] {
+        let told = run(with(&format!("{command} h FIELDS {more}"), fields()), "HLEN h", [COUNT, COUNT]);
+        let (last, all) = told.items().split_last().expect("some");
+        assert!(all.iter().all(|answer| (at_least..=at_most).contains(&answer.int())), "{}", all[0]);
+        assert_eq!(last.int(), -2);
+    }
+    let answered =
+        run(with(&format!("HPEXPIREAT h 5000000000000 GT FIELDS {more}"), fields()), "HLEN h", [COUNT, COUNT]);
+    answers(&answered, 1, -2);
+    answers(&run(with(&format!("HEXPIRETIME h FIELDS {more}"), fields()), "HLEN h", [COUNT, COUNT]), 5_000_000_000, -2);
+    answers(&run(with(&format!("HEXPIRE h 10 GT FIELDS {more}"), fields()), "HLEN h", [COUNT, COUNT]), 0, -2);
+    answers(&run(with(&format!("HPERSIST h FIELDS {more}"), fields()), "HLEN h", [COUNT, COUNT]), 1, -2);
+    answers(&run(with(&format!("HPERSIST h FIELDS {more}"), fields()), "HLEN h", [COUNT, COUNT]), -1, -2);
+    let got = run(with(&format!("HGETEX h PX 100000000 FIELDS {more}"), fields()), "HLEN h", [COUNT, COUNT]);
+    assert_eq!((got.items()[777].text(), got.items()[COUNT].clone()), ("777".into(), Reply::NilBulk));
+    // A deadline that is over takes them along; so does HGETDEL.
+    let half: Vec<String> = names().take(COUNT / 2).collect();
+    let gone = run(with(&format!("HEXPIREAT h 1 FIELDS {}", COUNT / 2), half), "HLEN h", [COUNT, COUNT / 2]);
+    assert!(gone.items().len() == COUNT / 2 && gone.items().iter().all(|answer| answer.int() == 2));
+    let got = run(with(&format!("HGETDEL h FIELDS {more}"), fields()), "EXISTS h", [1, 0]);
+    assert_eq!((got.items()[0].clone(), got.items()[COUNT - 1].text()), (Reply::NilBulk, (COUNT - 1).to_string()));
+    answers(&run(with(&format!("HEXPIRE h 100 FIELDS {more}"), fields()), "EXISTS h", [0, 0]), -2, -2);
+    // What is wrong.
+    let mut wrong = |words: &str, count: usize, error: &str| {
+        let words = with(words, names().take(count).collect());
+        let reply = c.call(&words).to_string();
+        assert!(reply.starts_with(error), "{reply}");
+    };
+    other.expect("SET text v", "+OK");
+    wrong("HEXPIRE h 100 FIELDS 5", COUNT, "-ERR The `numfields` parameter must match");
+    wrong("HEXPIRE h x FIELDS 40000", COUNT, "-ERR value is not an integer");
+    wrong("HEXPIRE h 100 40000", COUNT, "-ERR Mandatory argument FIELDS");
+    wrong("HTTL text FIELDS 40000", COUNT, "-WRONGTYPE");
+    wrong("HPERSIST text FIELDS 40000", COUNT, "-WRONGTYPE");
+    wrong("HSETEX h FIELDS 20000", COUNT - 1, "-ERR wrong number of arguments");
+    wrong("HSETEX text FIELDS 20000", COUNT, "-WRONGTYPE");
+}
+
 #[test]
 fn what_is_wrong_changes_nothing() {
     let server = Server::start();

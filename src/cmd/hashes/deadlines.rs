@@ -6,8 +6,8 @@ use super::super::options::{ExpireUnit, parse_int};
 use super::change;
 use crate::db::collections::Missing;
 use crate::proto::errors;
-use crate::types::Edit;
 use crate::types::hash::{DEADLINE_MAX_MS, Hash};
+use crate::types::{Edit, Look};
 use dolmen_slab::AllocError;
 use static_assertions::const_assert;
 
@@ -16,7 +16,7 @@ const LATEST_MS: i64 = (1 << 46) - 1;
 const_assert!(LATEST_MS.cast_unsigned() <= DEADLINE_MAX_MS);
 
 /// What is told of a field that is not there, and of one without a deadline.
-const NO_FIELD: i64 = -2;
+pub(super) const NO_FIELD: i64 = -2;
 const NO_DEADLINE: i64 = -1;
 
 /// What came of giving a field a deadline.
@@ -31,7 +31,7 @@ pub(super) enum Given {
 }
 
 impl Given {
-    fn answer(self) -> i64 {
+    pub(super) fn answer(self) -> i64 {
         match self {
             Given::NoField => NO_FIELD,
             Given::Refused => 0,
@@ -52,7 +52,7 @@ pub(super) enum Condition {
 }
 
 impl Condition {
-    fn parse(word: &[u8]) -> Condition {
+    pub(super) fn parse(word: &[u8]) -> Condition {
         match &*word.to_ascii_lowercase() {
             b"nx" => Condition::IfNone,
             b"xx" => Condition::IfSome,
@@ -116,18 +116,28 @@ pub(super) fn parse_fields<'a, 'b>(
     no_number: &'static str,
     command: &str,
 ) -> Result<&'a [&'b [u8]], Failure> {
-    let Some((word, rest)) = words.split_first() else { return Err(errors::wrong_number_of_arguments(command).into()) };
+    let (head, fields) = words.split_at(words.len().min(2));
+    check_fields(head, fields.len(), no_number, command)?;
+    Ok(fields)
+}
+
+/// Are `FIELDS numfields` in order, if so many fields follow?
+pub(super) fn check_fields(
+    head: Args<'_>,
+    count: usize,
+    no_number: &'static str,
+    command: &str,
+) -> Result<(), Failure> {
+    let Some((word, rest)) = head.split_first() else { return Err(errors::wrong_number_of_arguments(command).into()) };
     if !word.eq_ignore_ascii_case(b"fields") {
         return Err(errors::NO_FIELDS.into());
     }
-    let Some((number, fields)) = rest.split_first() else {
-        return Err(errors::wrong_number_of_arguments(command).into());
-    };
+    let Some(number) = rest.first() else { return Err(errors::wrong_number_of_arguments(command).into()) };
     let number = parse_int(number).ok().and_then(|number| usize::try_from(number).ok()).filter(|number| *number > 0);
-    if number.ok_or(no_number)? != fields.len() {
+    if number.ok_or(no_number)? != count {
         return Err(errors::NUMFIELDS_MISMATCH.into());
     }
-    Ok(fields)
+    Ok(())
 }
 
 fn expire_by(ctx: &mut Ctx<'_>, args: Args<'_>, command: &'static str, unit: ExpireUnit) -> Outcome {
@@ -178,38 +188,62 @@ pub fn hpexpireat(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     expire_by(ctx, args, "hpexpireat", ExpireUnit::UnixMilliseconds)
 }
 
-/// For each field what `show` makes of its deadline and the time of now, both in Unix milliseconds.
-fn tell(ctx: &mut Ctx<'_>, args: Args<'_>, command: &str, show: fn(deadline_ms: u64, now_ms: u64) -> u64) -> Outcome {
+/// What is told of a deadline, from it and the time of now, both in Unix milliseconds.
+pub(super) type Show = fn(deadline_ms: u64, now_ms: u64) -> u64;
+
+pub(super) const SECONDS_LEFT: Show = |deadline, now| (deadline - now).div_ceil(1000);
+pub(super) const MILLISECONDS_LEFT: Show = |deadline, now| deadline - now;
+pub(super) const UNIX_SECONDS: Show = |deadline, _| deadline.div_ceil(1000);
+pub(super) const UNIX_MILLISECONDS: Show = |deadline, _| deadline;
+
+/// What is told of a field.
+pub(super) fn told(look: Option<Look<'_, Hash>>, field: &[u8], now_ms: u64, show: Show) -> i64 {
+    match look.and_then(|look| look.field(field, now_ms)) {
+        None => NO_FIELD,
+        Some(field) if field.deadline_ms == 0 => NO_DEADLINE,
+        Some(field) => show(field.deadline_ms, now_ms).cast_signed(),
+    }
+}
+
+/// Takes the deadline of a field away: what is told of it.
+pub(super) fn persist(edit: &mut Edit<'_, Hash>, field: &[u8], now_ms: u64) -> Result<i64, AllocError> {
+    Ok(match edit.look().field(field, now_ms).map(|field| field.deadline_ms) {
+        None => NO_FIELD,
+        Some(0) => NO_DEADLINE,
+        Some(_) => {
+            edit.set_deadline(field, 0, now_ms)?;
+            1
+        }
+    })
+}
+
+fn tell(ctx: &mut Ctx<'_>, args: Args<'_>, command: &str, show: Show) -> Outcome {
     let (key, now_ms) = (ctx.first_key(args[1]), ctx.db.now_ms());
     ctx.attempt(|ctx| {
         let look = ctx.db.read::<Hash>(key)?;
         let fields = parse_fields(&args[2..], errors::NUMFIELDS_NOT_POSITIVE, command)?;
         ctx.reply.array(fields.len());
         for field in fields {
-            ctx.reply.int(match look.and_then(|look| look.field(field, now_ms)) {
-                None => NO_FIELD,
-                Some(field) if field.deadline_ms == 0 => NO_DEADLINE,
-                Some(field) => show(field.deadline_ms, now_ms).cast_signed(),
-            });
+            ctx.reply.int(told(look, field, now_ms, show));
         }
         Ok(())
     })
 }
 
 pub fn httl(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    tell(ctx, args, "httl", |deadline, now| (deadline - now).div_ceil(1000))
+    tell(ctx, args, "httl", SECONDS_LEFT)
 }
 
 pub fn hpttl(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    tell(ctx, args, "hpttl", |deadline, now| deadline - now)
+    tell(ctx, args, "hpttl", MILLISECONDS_LEFT)
 }
 
 pub fn hexpiretime(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    tell(ctx, args, "hexpiretime", |deadline, _| deadline.div_ceil(1000))
+    tell(ctx, args, "hexpiretime", UNIX_SECONDS)
 }
 
 pub fn hpexpiretime(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    tell(ctx, args, "hpexpiretime", |deadline, _| deadline)
+    tell(ctx, args, "hpexpiretime", UNIX_MILLISECONDS)
 }
 
 /// `HPERSIST key FIELDS numfields field [field ...]`
@@ -222,17 +256,9 @@ pub fn hpersist(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         let done = change(ctx, key, Missing::Skip, |edit, now_ms| {
             let mut answers = Vec::with_capacity(fields.len());
             for field in fields {
-                let old_ms = edit.look().field(field, now_ms).map(|field| field.deadline_ms);
-                answers.push(match old_ms {
-                    None => NO_FIELD,
-                    Some(0) => NO_DEADLINE,
-                    Some(_) => {
-                        edit.set_deadline(field, 0, now_ms)?;
-                        persisted += 1;
-                        1
-                    }
-                });
+                answers.push(persist(edit, field, now_ms)?);
             }
+            persisted = answers.iter().filter(|answer| **answer == 1).count();
             Ok(answers)
         })?;
         ctx.reply.array(fields.len());

@@ -7,16 +7,21 @@
 mod counter;
 mod deadlines;
 mod many;
+mod many_timed;
 mod random;
 mod settle;
 mod values;
 mod whole;
 
 pub use counter::{hincrby, hincrbyfloat};
-pub use deadlines::{hexpire, hexpireat, hexpiretime, hpersist, hpexpire, hpexpireat, hpexpiretime, hpttl, httl};
+use deadlines::{hexpire, hexpireat, hexpiretime, hpersist, hpexpire, hpexpireat, hpexpiretime, hpttl, httl};
 pub use many::{MANY_HDEL, MANY_HMGET, MANY_HMSET, MANY_HSET};
+pub use many_timed::{
+    MANY_HEXPIRE, MANY_HEXPIREAT, MANY_HEXPIRETIME, MANY_HGETDEL, MANY_HGETEX, MANY_HPERSIST, MANY_HPEXPIRE,
+    MANY_HPEXPIREAT, MANY_HPEXPIRETIME, MANY_HPTTL, MANY_HSETEX, MANY_HTTL,
+};
 pub use random::hrandfield;
-pub use values::{hgetdel, hgetex, hsetex};
+use values::{hgetdel, hgetex, hsetex};
 pub use whole::{hgetall, hkeys, hlen, hvals};
 
 use super::ctx::{Args, Ctx, Failure, Outcome};
@@ -98,6 +103,7 @@ fn change<T>(
         Ok(Changed { value, emptied: edit.look().is_empty(), expired: expired > 0 })
     })?;
     if expired > 0 {
+        ctx.db.count_expired_fields(expired);
         ctx.report(key, Event::HExpired);
     }
     Ok(done)

@@ -16,10 +16,12 @@ fn go_on(ctx: &mut Ctx<'_>, key: Key<'_>, budget: &mut Budget) -> Result<bool, F
     while let Some(look) = ctx.db.look::<Hash>(key)?
         && look.earliest_ms() <= now_ms
     {
+        let mut expired = 0;
         let emptied = ctx.db.edit::<Hash, _>(key, Missing::Skip, |edit| {
-            edit.expire(now_ms, PIECE);
+            expired = edit.expire(now_ms, PIECE);
             Ok(edit.look().is_empty())
         })?;
+        ctx.db.count_expired_fields(expired);
         ctx.report(key, Event::HExpired);
         if emptied == Some(true) {
             ctx.also(key, Event::Del);
