@@ -430,7 +430,7 @@ impl Session {
                 return Some(Flow::Finish);
             }
             End::Held(_, waits) => {
-                engine.stats.commands -= 1;
+                engine.stats.commands = engine.stats.commands.saturating_sub(1);
                 cut.sink = Some(sink);
                 cut.end_bytes = cut.end.len();
                 self.kept = Some(Box::new(Kept::Memcache(cut)));

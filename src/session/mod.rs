@@ -337,8 +337,9 @@ impl Session {
         bytes: &[u8],
     ) -> Option<Flow> {
         let behind = |i: usize| requests[i].end as usize;
-        // What was not begun is parsed and counted again.
-        let mut begun = |n: usize| engine.stats.commands -= (requests.len() - n) as u64;
+        // What was not begun is parsed and counted again. CONFIG RESETSTAT may have come in between.
+        let mut begun =
+            |n: usize| engine.stats.commands = engine.stats.commands.saturating_sub((requests.len() - n) as u64);
         let from = match end {
             End::All => return None,
             End::Close => {
@@ -391,7 +392,7 @@ impl Session {
         let end = engine.run_carried(me, &mut self.carry, blob, arena, out);
         match end {
             End::Held(_, waits) => {
-                engine.stats.commands -= 1;
+                engine.stats.commands = engine.stats.commands.saturating_sub(1);
                 self.kept = sink.map(|sink| Box::new(Kept::Sink(sink)));
                 self.state = State::Held(waits);
             }
