@@ -5,10 +5,10 @@ use dolmen::base::clock::Clock;
 use dolmen::base::{cpu, heap, log as logging, rng, user};
 use dolmen::cmd::ctx::Facts;
 use dolmen::cmd::persistence;
-use dolmen::config::{Config, Start, parse_command_line};
+use dolmen::config::{BindAddr, Config, Start, parse_command_line};
 use dolmen::net::{Backend, Balance, Epoll, EpollConfig, Listen, LocalAddr, block_signals};
 use dolmen::store::{self, Store, remove_draft};
-use dolmen::worker::{MEMCACHE_SERVICE, Worker, crew};
+use dolmen::worker::{MEMCACHE_SERVICE, METRICS_SERVICE, Worker, crew};
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -83,6 +83,9 @@ fn serve(mut config: Config) -> Result<(), String> {
         .map_err(|e| e.to_string())?;
         if worker == 0 && (config.memcached_port > 0 || config.memcached_unixsocket.is_some()) {
             backend.listen(&listen_memcache(&config)).map_err(|e| e.to_string())?;
+        }
+        if worker == 0 && config.metrics_port > 0 {
+            backend.listen(&listen_metrics(&config)).map_err(|e| e.to_string())?;
         }
         if worker == 0 {
             backend.enable_signals().map_err(|e| format!("cannot receive signals: {e}"))?;
@@ -238,15 +241,31 @@ fn facts(config: &Config, workers: usize, addresses: &[LocalAddr]) -> Facts {
     }
 }
 
+fn bind(addresses: &[BindAddr]) -> Vec<String> {
+    addresses.iter().map(|b| format!("{}{}", if b.optional { "-" } else { "" }, b.host)).collect()
+}
+
 fn listen(config: &Config) -> Listen {
     Listen {
-        bind: config.bind.iter().map(|b| format!("{}{}", if b.optional { "-" } else { "" }, b.host)).collect(),
+        bind: bind(&config.bind),
         port: (config.port > 0).then_some(config.port),
         backlog: config.tcp_backlog,
         tcp_keepalive_s: config.tcp_keepalive_s,
         unix_path: config.unixsocket.clone(),
         unix_perm: (config.unixsocketperm > 0).then_some(config.unixsocketperm),
         service: 0,
+    }
+}
+
+/// Where figures are told by HTTP.
+fn listen_metrics(config: &Config) -> Listen {
+    Listen {
+        bind: bind(&config.metrics_bind),
+        port: Some(config.metrics_port),
+        unix_path: None,
+        unix_perm: None,
+        service: METRICS_SERVICE,
+        ..listen(config)
     }
 }
 

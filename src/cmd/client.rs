@@ -126,6 +126,8 @@ impl Class {
 enum Protocol {
     Redis,
     Memcache,
+    /// Of figures (`super::metrics`).
+    Http,
 }
 
 /// A connected client.
@@ -201,6 +203,17 @@ impl Client {
     #[must_use]
     pub fn is_memcache(&self) -> bool {
         self.protocol == Protocol::Memcache
+    }
+
+    /// Does it speak something else than Redis's protocol?
+    #[inline]
+    #[must_use]
+    pub fn is_foreign(&self) -> bool {
+        self.protocol != Protocol::Redis
+    }
+
+    pub fn speak_http(&mut self) {
+        self.protocol = Protocol::Http;
     }
 
     /// From now on it speaks memcached's protocol, and sees that database.

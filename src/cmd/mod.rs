@@ -23,6 +23,7 @@ pub mod lists;
 pub mod many;
 pub mod memcache;
 pub mod memory;
+pub mod metrics;
 pub mod monitor;
 pub mod moves;
 pub mod notify;

@@ -31,6 +31,12 @@ pub struct SlowLog {
 }
 
 impl SlowLog {
+    #[expect(clippy::len_without_is_empty, reason = "nobody asks that")]
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
     fn add(&mut self, mut entry: Entry, len_max: usize) {
         entry.id = self.next_id;
         self.next_id += 1;
@@ -121,7 +127,7 @@ pub fn get(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub fn len(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
-    let len = ctx.fleet.journal().slow().entries.len();
+    let len = ctx.fleet.journal().slow().len();
     ctx.reply.count(len);
     Outcome::Done
 }

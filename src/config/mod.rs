@@ -104,6 +104,9 @@ pub struct Config {
     pub tracking_table_keys_max: u64,
     /// Keyspace notifications.
     pub notify: Classes,
+    /// Where figures are told by HTTP; port 0: nowhere.
+    pub metrics_port: u16,
+    pub metrics_bind: Vec<BindAddr>,
     /// The most memory to use, 0 = any.
     pub maxmemory_bytes: u64,
     /// The most that clients may hold together.
@@ -189,6 +192,8 @@ impl Default for Config {
             list_compress_depth: 0,
             tracking_table_keys_max: 0,
             notify: Classes::default(),
+            metrics_port: 0,
+            metrics_bind: Vec::new(),
             maxmemory_bytes: 0,
             maxmemory_clients: ClientsLimit::default(),
             defrag: Defrag::default(),

@@ -1,7 +1,7 @@
 //! Directives for whoever operates the server: users, what is noted of what it does, what of it is protected, when it moves memory.
 
 use super::table::{Directive, Group, INT_MAX, Kind, Mutability, narrow};
-use super::texts::{optional_path, path_text};
+use super::texts::{bind_addrs, bind_text, optional_path, path_text};
 use super::value::{self, ValueError};
 use super::{Allowed, ClientsLimit};
 
@@ -47,6 +47,36 @@ pub(super) static OPERATOR: &[Directive] = &[
             max: INT_MAX,
             get: |c| c.acl_log_len_max.into(),
             set: |c, v| c.acl_log_len_max = narrow(v),
+        },
+    },
+    Directive {
+        name: "metrics-port",
+        aliases: &[],
+        group: Group::Network,
+        default: "0",
+        mutability: Mutability::Immutable,
+        summary: "TCP port of /metrics (for Prometheus) and /healthz by HTTP, 0 = none",
+        kind: Kind::Integer {
+            min: 0,
+            max: 65535,
+            get: |c| c.metrics_port.into(),
+            set: |c, v| c.metrics_port = narrow(v),
+        },
+    },
+    Directive {
+        name: "metrics-bind",
+        aliases: &[],
+        group: Group::Network,
+        default: "127.0.0.1",
+        mutability: Mutability::Immutable,
+        summary: "Addresses for it, as those of bind",
+        kind: Kind::List {
+            what: "<address>...",
+            get: |c| bind_text(&c.metrics_bind),
+            set: |c, words| {
+                c.metrics_bind = bind_addrs(words)?;
+                Ok(())
+            },
         },
     },
     Directive {

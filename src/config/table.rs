@@ -10,8 +10,8 @@ use super::kept::KEPT;
 use super::memory::MEMORY;
 use super::operator::OPERATOR;
 use super::texts::{
-    bind_text, no_persistence, optional_path, output_limits, output_limits_text, path_text, save_points_text, set_bind,
-    set_cpu_list, set_dbfilename, set_dir, set_locale_collate, set_save_points,
+    bind_addrs, bind_text, no_persistence, optional_path, output_limits, output_limits_text, path_text,
+    save_points_text, set_cpu_list, set_dbfilename, set_dir, set_locale_collate, set_save_points,
 };
 use super::value::{self, ValueError};
 use crate::base::cpu;
@@ -159,7 +159,14 @@ static ROWS: &[Directive] = &[
         default: "127.0.0.1 -::1",
         mutability: Mutability::Immutable,
         summary: "Addresses to listen on; '-' before one: no error if this machine lacks it; * and ::* = all",
-        kind: Kind::List { what: "<address>...", get: bind_text, set: set_bind },
+        kind: Kind::List {
+            what: "<address>...",
+            get: |c| bind_text(&c.bind),
+            set: |c, words| {
+                c.bind = bind_addrs(words)?;
+                Ok(())
+            },
+        },
     },
     Directive {
         name: "protected-mode",

@@ -117,6 +117,8 @@ const DEFAULTS: &[(&str, &str, Mutability)] = &[
     ("cpu-list", "", Mutability::Immutable),
     ("io-threads", "1", Mutability::Immutable),
     ("io-threads-do-reads", "no", Mutability::Immutable),
+    ("metrics-port", "0", Mutability::Immutable),
+    ("metrics-bind", "127.0.0.1", Mutability::Immutable),
     ("maxmemory-clients", "0", Mutability::Mutable),
     ("slowlog-log-slower-than", "10000", Mutability::Mutable),
     ("slowlog-max-len", "128", Mutability::Mutable),

@@ -71,13 +71,13 @@ pub(super) fn set_cpu_list(config: &mut Config, word: &[u8]) -> Result<(), Value
     Ok(())
 }
 
-pub(super) fn bind_text(config: &Config) -> Vec<u8> {
+pub(super) fn bind_text(addresses: &[BindAddr]) -> Vec<u8> {
     let texts: Vec<String> =
-        config.bind.iter().map(|a| format!("{}{}", if a.optional { "-" } else { "" }, a.host)).collect();
+        addresses.iter().map(|a| format!("{}{}", if a.optional { "-" } else { "" }, a.host)).collect();
     texts.join(" ").into_bytes()
 }
 
-pub(super) fn set_bind(config: &mut Config, words: &[&[u8]]) -> Result<(), ValueError> {
+pub(super) fn bind_addrs(words: &[&[u8]]) -> Result<Vec<BindAddr>, ValueError> {
     if words.len() > BIND_ADDRS_MAX {
         return Err(ValueError::BindCount);
     }
@@ -93,8 +93,7 @@ pub(super) fn set_bind(config: &mut Config, words: &[&[u8]]) -> Result<(), Value
             _ => Err(ValueError::Refused(format!("'{}' is not an address", String::from_utf8_lossy(word)).into())),
         }
     };
-    config.bind = words.iter().map(address).collect::<Result<_, _>>()?;
-    Ok(())
+    words.iter().map(address).collect()
 }
 
 pub(super) fn path_text(path: Option<&Path>) -> Vec<u8> {

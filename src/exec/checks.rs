@@ -82,7 +82,7 @@ pub(super) fn look_twice(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: A
     }
     if queues && !row.flags.contains(Flags::NOT_QUEUED) {
         // It counts when it runs.
-        ctx.stats.commands -= 1;
+        ctx.stats.commands = ctx.stats.commands.saturating_sub(1);
         return Verdict::Queue;
     }
     if reasons & HOLDS != 0 && must_wait(ctx, row, args) {

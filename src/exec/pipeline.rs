@@ -235,7 +235,7 @@ impl<A: Access> Engine<A> {
                 match ctx.room.make(&mut ctx.db, ctx.clock) {
                     Made::Enough => {}
                     Made::Working => {
-                        ctx.stats.commands -= 1;
+                        ctx.stats.commands = ctx.stats.commands.saturating_sub(1);
                         return End::Held(0, Waits::Memory);
                     }
                     Made::Nothing => {
@@ -444,7 +444,7 @@ pub fn apply_effects(ctx: &mut Ctx<'_>) {
 
 /// Answers a request that does not run. Only what runs counts as processed.
 pub(super) fn reject(ctx: &mut Ctx<'_>, row: Option<&'static Command<Exec>>, why: impl Into<Failure>) {
-    ctx.stats.commands -= 1;
+    ctx.stats.commands = ctx.stats.commands.saturating_sub(1);
     ctx.stats.rejected_commands += 1;
     if row.is_some_and(|row| row.flags.contains(Flags::RUNS_QUEUE)) {
         ctx.end_transaction();
@@ -490,6 +490,11 @@ fn timed_execute(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>)
     if matches!(executed, Executed::Done | Executed::Close) {
         stretch.add(row.short_number());
         settle(ctx, &mut stretch, row, args);
+    }
+    // What it refused is its own failure; that of a command that it ran was counted there.
+    if ctx.changed & FAILED != 0 {
+        ctx.profile.failed(row.number());
+        ctx.changed &= !FAILED;
     }
     executed
 }

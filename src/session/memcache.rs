@@ -430,7 +430,7 @@ impl Session {
                 return Some(Flow::Finish);
             }
             End::Held(_, waits) => {
-                engine.stats.commands -= 1;
+                engine.stats.commands = engine.stats.commands.saturating_sub(1);
                 cut.sink = Some(sink);
                 cut.end_bytes = cut.end.len();
                 self.kept = Some(Box::new(Kept::Memcache(cut)));
@@ -445,6 +445,10 @@ impl Session {
 
     /// Is there a request that is whole, and waits?
     pub(super) fn has_whole_request(&self) -> bool {
-        matches!(self.kept.as_deref(), Some(Kept::Memcache(cut)) if cut.is_whole())
+        match self.kept.as_deref() {
+            Some(Kept::Memcache(cut)) => cut.is_whole(),
+            Some(Kept::Http(_)) => true,
+            Some(Kept::Sink(_)) | None => false,
+        }
     }
 }

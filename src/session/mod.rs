@@ -12,6 +12,7 @@
 //!
 //! Invariant: `backlog` is not empty only while `state` is not `Ready`; input comes only while it is.
 
+mod http;
 mod memcache;
 mod parse;
 
@@ -64,6 +65,8 @@ enum Kept {
     Sink(Sink),
     /// All that a client of memcached has sent in part.
     Memcache(memcache::Cut),
+    /// Of a session of HTTP, always.
+    Http(http::Http),
 }
 
 /// The state of a connection.
@@ -94,6 +97,7 @@ impl Session {
     pub fn input_bytes(&self) -> usize {
         let kept = match self.kept.as_deref() {
             Some(Kept::Memcache(cut)) => cut.held_bytes(),
+            Some(Kept::Http(http)) => http.held_bytes(),
             Some(Kept::Sink(_)) | None => 0,
         };
         self.carry.bytes() + self.backlog.as_ref().map_or(0, |b| b.capacity()) + kept
@@ -164,6 +168,7 @@ impl Session {
         match self.kept.as_deref_mut()? {
             Kept::Sink(sink) => Some(sink),
             Kept::Memcache(cut) => cut.sink(),
+            Kept::Http(_) => None,
         }
     }
 
@@ -195,7 +200,7 @@ impl Session {
         bytes: &'b [u8],
         lot: &mut Lot<'a, 'b>,
     ) -> Result<Share, Parsed> {
-        if reader.speaks_memcache() {
+        if reader.is_foreign() {
             return Session::memcache_ahead(engine, reader, bytes, lot);
         }
         parse::window_alike(engine, reader, bytes, lot)
@@ -213,7 +218,7 @@ impl Session {
         batch: &Batch<'_>,
         out: &mut Out,
     ) -> Flow {
-        if Reader::of(engine.clients.get(me)).speaks_memcache() {
+        if Reader::of(engine.clients.get(me)).is_foreign() {
             return self.memcache_after_ahead(engine, me, arena, bytes, (parsed, end), batch, out);
         }
         let at = parsed.end;
@@ -249,7 +254,10 @@ impl Session {
         let mut at = 0;
         loop {
             let reader = Reader::of(engine.clients.get(me));
-            if reader.speaks_memcache() {
+            if reader.is_foreign() {
+                if self.is_http() {
+                    return self.serve_http(engine, me, &bytes[at..], out);
+                }
                 return self.memcache(engine, me, arena, &bytes[at..], out);
             }
             if !self.carry.is_empty() {
@@ -329,8 +337,9 @@ impl Session {
         bytes: &[u8],
     ) -> Option<Flow> {
         let behind = |i: usize| requests[i].end as usize;
-        // What was not begun is parsed and counted again.
-        let mut begun = |n: usize| engine.stats.commands -= (requests.len() - n) as u64;
+        // What was not begun is parsed and counted again. CONFIG RESETSTAT may have come in between.
+        let mut begun =
+            |n: usize| engine.stats.commands = engine.stats.commands.saturating_sub((requests.len() - n) as u64);
         let from = match end {
             End::All => return None,
             End::Close => {
@@ -369,7 +378,7 @@ impl Session {
     ) -> Option<Flow> {
         let sink = match self.kept.take().map(|kept| *kept) {
             Some(Kept::Sink(sink)) => Some(sink),
-            Some(Kept::Memcache(_)) | None => None,
+            Some(Kept::Memcache(_) | Kept::Http(_)) | None => None,
         };
         if let Some(sink) = &sink
             && sink.failed
@@ -383,7 +392,7 @@ impl Session {
         let end = engine.run_carried(me, &mut self.carry, blob, arena, out);
         match end {
             End::Held(_, waits) => {
-                engine.stats.commands -= 1;
+                engine.stats.commands = engine.stats.commands.saturating_sub(1);
                 self.kept = sink.map(|sink| Box::new(Kept::Sink(sink)));
                 self.state = State::Held(waits);
             }
@@ -543,7 +552,7 @@ impl Session {
         let sink = match self.kept.map(|kept| *kept) {
             Some(Kept::Sink(sink)) => Some(sink),
             Some(Kept::Memcache(cut)) => cut.into_sink(),
-            None => None,
+            Some(Kept::Http(_)) | None => None,
         };
         if let Some(sink) = sink {
             engine.keyspace.with_shard(sink.hash, |shard| shard.blob_release(sink.blob));

@@ -67,22 +67,23 @@ impl<'a: 'b, 'b> Lot<'a, 'b> {
 pub struct Reader {
     pub(super) database: u32,
     pub(super) authenticated: bool,
-    memcache: bool,
+    /// It speaks something else than Redis's protocol.
+    foreign: bool,
 }
 
 impl Reader {
     #[inline]
     #[must_use]
     pub fn of(client: &Client) -> Reader {
-        let memcache = client.is_memcache();
+        let foreign = client.is_foreign();
         // The rules of a user are about Redis's commands: memcached's are for those who may do all.
-        let locks = if memcache { gate::UNAUTHENTICATED | gate::RESTRICTED } else { gate::UNAUTHENTICATED };
-        Reader { database: client.database, authenticated: client.gate & locks == 0, memcache }
+        let locks = if foreign { gate::UNAUTHENTICATED | gate::RESTRICTED } else { gate::UNAUTHENTICATED };
+        Reader { database: client.database, authenticated: client.gate & locks == 0, foreign }
     }
 
     #[inline]
-    pub(super) fn speaks_memcache(self) -> bool {
-        self.memcache
+    pub(super) fn is_foreign(self) -> bool {
+        self.foreign
     }
 
     #[inline]

@@ -5,6 +5,8 @@ use crate::cmd::client::mark;
 use crate::db::Access;
 use crate::net::ConnId;
 
+/// How long the head of a request of HTTP may be on its way.
+const HTTP_HEAD_MS: u64 = 10_000;
 /// Connections looked at for time-outs at each tick of the cron.
 const CRON_CONNECTIONS: usize = 256;
 
@@ -26,7 +28,7 @@ impl<A: Access> State<A> {
         let limits = &self.engine.config.client_output_buffer_limits;
         let soft = limits.normal.soft_bytes > 0
             || limits.pubsub.soft_bytes > 0 && !self.engine.pubsub.subscriptions.is_empty();
-        if timeout_ms == 0 && !soft {
+        if timeout_ms == 0 && !soft && self.engine.config.metrics_port == 0 {
             return;
         }
         // From 1, as 0 is never.
@@ -49,6 +51,12 @@ impl<A: Access> State<A> {
                     self.to_close.push(conn);
                     continue;
                 }
+            }
+            if let Some(slot) = self.sessions.get(index)
+                && slot.session.half_since_ms().is_some_and(|since_ms| now_ms.saturating_sub(since_ms) > HTTP_HEAD_MS)
+            {
+                self.to_close.push(ConnId { index, generation: slot.generation });
+                continue;
             }
             if timeout_ms > 0
                 && idle_ms > timeout_ms

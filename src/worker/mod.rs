@@ -28,6 +28,8 @@ use std::time::Duration;
 
 /// What listeners of memcached's protocol tell of the connections that they accept.
 pub const MEMCACHE_SERVICE: u8 = 1;
+/// The same of those of figures, by HTTP.
+pub const METRICS_SERVICE: u8 = 2;
 /// Time for all suspended commands of a turn.
 const TASKS_MAX: Duration = Duration::from_micros(100);
 /// Time for one of them.

@@ -13,8 +13,8 @@ use crate::exec::Engine;
 use crate::net::{Answers, Balance, ConnId, Flow, Handler, Input, Peer, Why};
 use crate::proto::errors;
 use crate::session::{Session, Turn};
-use crate::worker::MEMCACHE_SERVICE;
 use crate::worker::rates::Rates;
+use crate::worker::{MEMCACHE_SERVICE, METRICS_SERVICE};
 use bumpalo::Bump;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -440,20 +440,24 @@ impl<A: Access> Handler for State<A> {
         };
         let now_ms = engine.clock.unix_ms();
         let user = engine.acl.users().default_user();
-        let denied = engine.config.protected_mode && user.no_password && !is_local(&peer);
+        let metrics = peer.service == METRICS_SERVICE;
+        // Who may ask for figures is told by the addresses that are listened on for it.
+        let denied = engine.config.protected_mode && user.no_password && !is_local(&peer) && !metrics;
         engine.clients.insert(conn.index, |id| {
             let mut client = Client::new(id, now_ms, &peer.remote, &peer.local, peer.fd, peer.unix);
             client.become_user(user);
             client.set_gate(gate::UNAUTHENTICATED, !user.is_open());
             if peer.service == MEMCACHE_SERVICE {
                 client.speak_memcache(engine.config.memcached_database);
+            } else if metrics {
+                client.speak_http();
             }
             client
         });
         self.sessions.insert(
             conn.index,
             Slot {
-                session: Session::default(),
+                session: if metrics { Session::http() } else { Session::default() },
                 generation: conn.generation,
                 queued: false,
                 accounted: false,
@@ -466,6 +470,8 @@ impl<A: Access> Handler for State<A> {
             if peer.service == MEMCACHE_SERVICE {
                 let text: &[u8] = if full { b"ERROR Too many open connections\r\n" } else { DENIED };
                 out.extend(text);
+            } else if metrics {
+                crate::cmd::metrics::refuse(out);
             } else {
                 crate::proto::reply::Reply::new(out, false).error(text);
             }

@@ -482,3 +482,23 @@ fn half_a_gigabyte_of_zeros() {
     }
     c.expect("DEL k", ":1");
 }
+
+/// Changes of BITFIELD, as Redis counts them: each number that is written to a string that grows, else each that differs.
+#[test]
+fn changes_of_fields_are_counted() {
+    let server = Server::start();
+    let mut c = server.client();
+    for (command, changes) in [
+        ("BITFIELD f SET i5 0 0", 1),
+        ("BITFIELD f SET i5 0 0", 0),
+        ("BITFIELD f SET i5 0 1 SET i5 0 1", 1),
+        ("BITFIELD g INCRBY i5 0 1", 1),
+        ("BITFIELD g INCRBY i5 0 1 INCRBY i5 0 1", 2),
+        ("BITFIELD h SET u8 0 0 SET u8 8 0 GET u8 0", 2),
+        ("BITFIELD f SET i5 90 0", 1),
+    ] {
+        let before = c.info_number("rdb_changes_since_last_save");
+        assert!(!c.run(command).is_error());
+        assert_eq!(c.info_number("rdb_changes_since_last_save") - before, changes, "{command}");
+    }
+}

@@ -38,6 +38,7 @@ mod many_elements;
 mod memcache;
 mod memcache_shared;
 mod memory;
+mod metrics;
 mod monitor;
 mod moves;
 mod notifications;

@@ -814,3 +814,24 @@ fn large_commands_and_transactions() {
         });
     }
 }
+
+/// An EXEC that refuses has failed, and what comes behind it in the same pipeline has not.
+#[test]
+fn a_refusal_is_counted_once() {
+    let server = Server::start();
+    let mut c = server.client();
+    // What is counted before it has run is not missed by who begins anew in front of it.
+    c.pipeline(&["CONFIG RESETSTAT", "NOSUCH", "SET"]);
+    assert!(c.info_number("total_commands_processed") < 10);
+    c.pipeline(&["CONFIG RESETSTAT", "MULTI", "SET", "EXEC", "SET k v", "GET k"]);
+    let stats = c.run("INFO commandstats").text();
+    for (name, ends) in [
+        ("exec", "rejected_calls=0,failed_calls=1"),
+        ("multi", "rejected_calls=0,failed_calls=0"),
+        ("set", "rejected_calls=1,failed_calls=0"),
+        ("get", "rejected_calls=0,failed_calls=0"),
+    ] {
+        let line = stats.lines().find(|line| line.starts_with(&format!("cmdstat_{name}:calls=1,")));
+        assert!(line.is_some_and(|line| line.ends_with(ends)), "{name}: {stats}");
+    }
+}

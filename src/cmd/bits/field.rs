@@ -97,8 +97,16 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, read_only: bool) -> Outcome {
     if read_only {
         return ctx.fail(errors::BITFIELD_READ_ONLY);
     }
-    let mut writes =
-        Writes { name: args[1].to_vec(), ops, results: Vec::new(), end, changes: 0, deadline_ms: None, running: false };
+    let mut writes = Writes {
+        name: args[1].to_vec(),
+        ops,
+        results: Vec::new(),
+        end,
+        grown: false,
+        changes: 0,
+        deadline_ms: None,
+        running: false,
+    };
     if writes.ops.len() > AT_ONCE {
         return ctx.suspend(Box::new(writes));
     }
@@ -244,6 +252,8 @@ struct Writes {
     results: Vec<Option<i64>>,
     /// Bytes that the string needs.
     end: usize,
+    /// It was shorter: then each number that is written counts as a change, as in Redis, also one that was there.
+    grown: bool,
     changes: u64,
     /// The key's deadline, put off meanwhile: the key is there to the end, as it was at the beginning.
     deadline_ms: Option<u64>,
@@ -253,7 +263,7 @@ struct Writes {
 
 impl Writes {
     fn grow(&mut self, ctx: &mut Ctx<'_>, key: Key<'_>) -> Result<(), Failure> {
-        self.changes = u64::from(ctx.db.extend_string(key, self.end)?);
+        self.grown = ctx.db.extend_string(key, self.end)?;
         self.results.reserve_exact(self.ops.len());
         Ok(())
     }
@@ -263,18 +273,19 @@ impl Writes {
     }
 
     fn run_next(&mut self, ctx: &mut Ctx<'_>, key: Key<'_>) -> Result<(), Failure> {
-        let (reply, changed) = self.ops[self.results.len()].run(ctx, key)?;
+        let op = &self.ops[self.results.len()];
+        let (reply, changed) = op.run(ctx, key)?;
+        self.changes += u64::from(changed || self.grown && op.writes() && reply.is_some());
         self.results.push(reply);
-        self.changes += u64::from(changed);
         Ok(())
     }
 
     /// Replies, or hands the failure on (memory was short for the copy of what a reader sees); what was changed is reported in any case.
     fn finish(&mut self, ctx: &mut Ctx<'_>, key: Key<'_>, done: Result<(), Failure>) -> Result<(), Failure> {
         ctx.db.mark_modified(key);
-        if self.changes > 0 {
+        if self.grown || self.changes > 0 {
             ctx.report(key, Event::SetBit);
-            ctx.change(self.changes - 1);
+            ctx.change(self.changes.saturating_sub(1));
         }
         done?;
         ctx.reply.array(self.results.len());

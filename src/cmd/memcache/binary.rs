@@ -291,7 +291,7 @@ pub fn sasl(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub fn unauthenticated(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
-    ctx.stats.commands -= 1;
+    ctx.stats.commands = ctx.stats.commands.saturating_sub(1);
     ctx.stats.rejected_commands += 1;
     fail(ctx, &Header::read(args[0]), Status::AuthError);
     Outcome::Close

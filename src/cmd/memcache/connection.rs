@@ -23,7 +23,7 @@ pub fn auth(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
 }
 
 pub fn unauthenticated(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
-    ctx.stats.commands -= 1;
+    ctx.stats.commands = ctx.stats.commands.saturating_sub(1);
     ctx.stats.rejected_commands += 1;
     fail(ctx, b"CLIENT_ERROR unauthenticated")
 }

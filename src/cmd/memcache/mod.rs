@@ -93,7 +93,7 @@ fn fail(ctx: &mut Ctx<'_>, text: &[u8]) -> Outcome {
 /// Answers a request that is not run, for a reason that Redis's protocol would tell as `why`: there is no memory, or the server does not take it now.
 #[cold]
 pub fn not_run(ctx: &mut Ctx<'_>, args: Args<'_>, why: &str) {
-    ctx.stats.commands -= 1;
+    ctx.stats.commands = ctx.stats.commands.saturating_sub(1);
     ctx.stats.rejected_commands += 1;
     let no_memory = why == errors::OOM;
     ctx.stats.memcache.store_no_memory += u64::from(no_memory);
