@@ -16,10 +16,12 @@ fn go_on(ctx: &mut Ctx<'_>, key: Key<'_>, budget: &mut Budget) -> Result<bool, F
     while let Some(look) = ctx.db.look::<Hash>(key)?
         && look.earliest_ms() <= now_ms
     {
+        let mut gone = ctx.is_recorded().then(Vec::new);
         let emptied = ctx.db.edit::<Hash, _>(key, Missing::Skip, |edit| {
-            edit.expire(now_ms, PIECE);
+            edit.expire_noting(now_ms, PIECE, gone.as_mut());
             Ok(edit.look().is_empty())
         })?;
+        ctx.db.note_fields_gone(key, gone.unwrap_or_default());
         ctx.report(key, Event::HExpired);
         if emptied == Some(true) {
             ctx.also(key, Event::Del);

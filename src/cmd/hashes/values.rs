@@ -74,7 +74,7 @@ pub fn hgetex(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         ctx.db.look::<Hash>(key)?;
         let now_ms = ctx.db.now_ms();
         let (then, words) = match unit(args[2]) {
-            Some(unit) => (Then::Until(parse_deadline(args[3], unit, now_ms, "hgetex")?), &args[4..]),
+            Some(unit) => (Then::Until(parse_deadline(args[3], unit, ctx.db.clock_ms(), "hgetex")?), &args[4..]),
             None if args[2].eq_ignore_ascii_case(b"persist") => (Then::Persist, &args[3..]),
             None => (Then::Nothing, &args[2..]),
         };
@@ -217,7 +217,7 @@ impl<'a, 'b> SetOptions<'a, 'b> {
 pub fn hsetex(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     let key = ctx.first_key(args[1]);
     ctx.attempt(|ctx| {
-        let SetOptions { present, lifetime, pairs } = SetOptions::parse(&args[2..], ctx.db.now_ms())?;
+        let SetOptions { present, lifetime, pairs } = SetOptions::parse(&args[2..], ctx.db.clock_ms())?;
         let is_past = matches!(lifetime, Lifetime::Until(deadline_ms) if deadline_ms <= ctx.db.now_ms());
         let missing = if present == Some(true) { Missing::Skip } else { Missing::Create };
         let done = change(ctx, key, missing, |edit, now_ms| {

@@ -77,6 +77,8 @@ pub struct Scanner {
     /// The last whole unit ends there, in the buffer.
     whole: usize,
     max_bytes: u64,
+    /// Bytes of annotations that were taken out of the unit.
+    skipped: u64,
 }
 
 impl Scanner {
@@ -94,6 +96,7 @@ impl Scanner {
             in_multi: false,
             whole: 0,
             max_bytes,
+            skipped: 0,
         }
     }
 
@@ -143,6 +146,7 @@ impl Scanner {
                     let Some((_, next)) = self.line()? else { return Ok(()) };
                     if self.in_multi {
                         // It goes, or it would be taken for a command.
+                        self.skipped += (next - self.at) as u64;
                         self.buffer.drain(self.at..next);
                     } else {
                         (self.unit, self.command, self.at, self.whole) = (next, next, next, next);
@@ -184,12 +188,13 @@ impl Scanner {
             if !self.in_multi {
                 into.extend_from_slice(&self.buffer[self.unit..self.at]);
                 (self.unit, self.whole) = (self.at, self.at);
+                self.before += std::mem::take(&mut self.skipped);
             }
         }
     }
 
     fn malformed(&self, why: &str) -> Malformed {
-        Malformed { offset: self.before + self.command as u64, why: why.to_owned() }
+        Malformed { offset: self.before + self.skipped + self.command as u64, why: why.to_owned() }
     }
 
     /// The line that begins at `at`, and where the next one begins. `None`: it is not there yet.
@@ -251,6 +256,7 @@ mod tests {
         let (out, scanner, done) = scan(&[&all]);
         assert!(done.is_ok() && !scanner.is_cut());
         assert_eq!(out, [one, multi, exec].concat());
+        assert_eq!(scanner.whole(), all.len() as u64);
     }
 
     #[test]
