@@ -49,7 +49,8 @@ pub fn find_files(config: &Config) -> Result<Files, String> {
 #[must_use]
 pub fn rewrite_is_due(store: &crate::store::Store, config: &Config) -> bool {
     let log = &store.log;
-    if !log.is_on() || store.is_saving() || store.is_loading() || store.flags() & (flag::RELOADING | flag::ENDING) != 0 {
+    if !log.is_on() || store.is_saving() || store.is_loading() || store.flags() & (flag::RELOADING | flag::ENDING) != 0
+    {
         return false;
     }
     let status = log.status();

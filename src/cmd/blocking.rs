@@ -226,12 +226,7 @@ fn count(ctx: &mut Ctx<'_>) {
 }
 
 /// Takes elements from a key, as `take` does, for another client, and logs that.
-fn take_for_other(
-    ctx: &mut Ctx<'_>,
-    kind: Type,
-    key: Key<'_>,
-    what: &Take,
-) -> Result<Option<Vec<u8>>, DbError> {
+fn take_for_other(ctx: &mut Ctx<'_>, kind: Type, key: Key<'_>, what: &Take) -> Result<Option<Vec<u8>>, DbError> {
     let run = take(ctx, kind, key, what)?;
     if run.is_some() {
         with_words(kind, key.bytes, what, |words| ctx.log_for_other(words));

@@ -1,15 +1,16 @@
 //! The command table: each row's facts (`spec`) joined to what runs it. The one place where a command exists.
 
+use super::bits::{self, field, op};
+use super::ctx::{Exec, Sliced};
 use super::record::{
     told_blmpop, told_bzmpop, told_deadline, told_del, told_field, told_fields, told_getset, told_hgetdel, told_hsetex,
     told_msetex, told_number, told_restore, told_set, told_setex,
 };
-use super::bits::{self, field, op};
-use super::ctx::{Exec, Sliced};
 use super::spec::{self, Command};
 use super::{
-    acl, aof, connection, control, debug, dump, expire, hashes, info, keys, latency, lists, many, memory, monitor, moves,
-    object, persistence, pubsub, scan, server, sets, settings, slowlog, sort, strings, tracking, transactions, zsets,
+    acl, aof, connection, control, debug, dump, expire, hashes, info, keys, latency, lists, many, memory, monitor,
+    moves, object, persistence, pubsub, scan, server, sets, settings, slowlog, sort, strings, tracking, transactions,
+    zsets,
 };
 use crate::acl::Channels;
 use crate::db::hold::Mode;

@@ -10,8 +10,8 @@ use super::kept::KEPT;
 use super::log::LOG;
 use super::operator::OPERATOR;
 use super::texts::{
-    bind_text, optional_path, output_limits, output_limits_text, path_text, save_points_text, set_bind,
-    set_cpu_list, set_dbfilename, set_dir, set_locale_collate, set_save_points,
+    bind_text, optional_path, output_limits, output_limits_text, path_text, save_points_text, set_bind, set_cpu_list,
+    set_dbfilename, set_dir, set_locale_collate, set_save_points,
 };
 use super::value::{self, ValueError};
 use crate::base::cpu;

@@ -14,8 +14,8 @@
 
 use super::access::Uses;
 use super::evict::Step;
-use super::keyspace::{Fetch, Keyspace, Locate, PeekLocator, SHARDS_MAX};
 use super::journal::Gone;
+use super::keyspace::{Fetch, Keyspace, Locate, PeekLocator, SHARDS_MAX};
 use super::listeners::News;
 use super::{Db, Shard};
 use crate::base::cpu;

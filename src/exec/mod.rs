@@ -186,7 +186,8 @@ impl<A: Access> Engine<A> {
         if self.store.is_saving() || self.store.is_loading() {
             return;
         }
-        let counted = (self.fleet.sum(&self.stats, |stats| stats.dirty), self.fleet.sum(&self.stats, Stats::held_bytes));
+        let counted =
+            (self.fleet.sum(&self.stats, |stats| stats.dirty), self.fleet.sum(&self.stats, Stats::held_bytes));
         let mut db = self.keyspace.db(0, self.clock.unix_ms());
         persistence::begin_rewrite(&mut db, &self.store, &self.config, counted);
         db.unlock();

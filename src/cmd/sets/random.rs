@@ -10,9 +10,9 @@ use crate::cmd::many::OUT_HIGH_BYTES;
 use crate::cmd::options::parse_int;
 use crate::cmd::runs::Runs;
 use crate::cmd::stream;
-use crate::db::{Db, Key};
 use crate::db::collections::{Missing, Viewed};
 use crate::db::hold::Mode;
+use crate::db::{Db, Key};
 use crate::proto::errors;
 use crate::types::set::Set;
 use crate::types::{Form, Look, Span};
@@ -101,8 +101,7 @@ fn log_popped(ctx: &mut Ctx<'_>, key: Key<'_>, run: &[u8]) {
     if !ctx.is_recorded() {
         return;
     }
-    let texts: Vec<Vec<u8>> =
-        Entries::new(run).map(|member| member.text(&mut [0; int::MAX_DIGITS]).to_vec()).collect();
+    let texts: Vec<Vec<u8>> = Entries::new(run).map(|member| member.text(&mut [0; int::MAX_DIGITS]).to_vec()).collect();
     let words = [&b"SREM"[..], key.bytes].into_iter().chain(texts.iter().map(Vec::as_slice));
     let words: Vec<&[u8]> = words.collect();
     ctx.log_as(&words);

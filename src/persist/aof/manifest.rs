@@ -56,16 +56,14 @@ impl Manifest {
     /// If the text is none of a manifest.
     pub fn parse(text: &[u8]) -> Result<Manifest, Malformed> {
         let mut manifest = Manifest::default();
-        let mut number = 0;
         if text.is_empty() {
             return Err(Malformed { line: 0, why: "the manifest is empty" });
         }
         let Some(lines) = text.strip_suffix(b"\n") else {
             return Err(Malformed { line: 0, why: "the last line has no end" });
         };
-        for line in lines.split(|byte| *byte == b'\n') {
-            number += 1;
-            manifest.line(line).map_err(|why| Malformed { line: number, why })?;
+        for (above, line) in lines.split(|byte| *byte == b'\n').enumerate() {
+            manifest.line(line).map_err(|why| Malformed { line: above + 1, why })?;
         }
         if manifest.base.is_none() && manifest.increments.is_empty() && manifest.history.is_empty() {
             return Err(Malformed { line: 0, why: "no file is named" });

@@ -80,7 +80,8 @@ impl Loading {
         }
         if scanner.is_cut() {
             let whole = start + scanner.whole();
-            let what = if scanner.is_in_multi() { "in the midst of a transaction" } else { "in the midst of a command" };
+            let what =
+                if scanner.is_in_multi() { "in the midst of a transaction" } else { "in the midst of a command" };
             if !is_last || !log.cuts_off {
                 return Err(told(format!(
                     "the file ends {what} (whole up to byte {whole} of {read_bytes}); {}",
@@ -116,8 +117,7 @@ impl Loading {
                 return Err(Stop::GivenUp);
             }
             let wait = Duration::from_millis(100);
-            commands =
-                self.commands_room.wait_timeout(commands, wait).unwrap_or_else(PoisonError::into_inner).0;
+            commands = self.commands_room.wait_timeout(commands, wait).unwrap_or_else(PoisonError::into_inner).0;
         }
         commands.bytes += bytes.len();
         self.outstanding.fetch_add(1, Ordering::AcqRel);

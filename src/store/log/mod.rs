@@ -273,12 +273,7 @@ impl Log {
     ///
     /// # Errors
     /// If the thread cannot be started, or there are no files.
-    pub fn begin(
-        self: &Arc<Self>,
-        store: &Arc<Store>,
-        file: Box<dyn Appended>,
-        position: u64,
-    ) -> std::io::Result<()> {
+    pub fn begin(self: &Arc<Self>, store: &Arc<Store>, file: Box<dyn Appended>, position: u64) -> std::io::Result<()> {
         let folder = self.with_files(|files| Ok(files.folder().to_owned()))?;
         *lock(&self.queues) =
             Queues { of: (0..store.workers()).map(|_| VecDeque::new()).collect(), ..Queues::default() };
@@ -334,22 +329,20 @@ impl Log {
             return;
         }
         let log = Arc::clone(self);
-        let run = move || {
-            match log.with_files(|files| files.begin_increment(named)) {
-                Ok(made) => {
-                    *lock(&log.prepared) = Some(made);
-                    log.is_prepared.store(true, Ordering::Release);
-                    log.ring();
-                }
-                Err(error) => {
-                    log::warn!("Cannot make the next file of the append-only file: {error}");
-                    log.with_status(|status| {
-                        (status.last_rewrite_failed, status.scheduled) = (true, false);
-                        status.rewrite_failures += 1;
-                        status.tried = Some(Instant::now());
-                    });
-                    log.prepares.store(false, Ordering::Release);
-                }
+        let run = move || match log.with_files(|files| files.begin_increment(named)) {
+            Ok(made) => {
+                *lock(&log.prepared) = Some(made);
+                log.is_prepared.store(true, Ordering::Release);
+                log.ring();
+            }
+            Err(error) => {
+                log::warn!("Cannot make the next file of the append-only file: {error}");
+                log.with_status(|status| {
+                    (status.last_rewrite_failed, status.scheduled) = (true, false);
+                    status.rewrite_failures += 1;
+                    status.tried = Some(Instant::now());
+                });
+                log.prepares.store(false, Ordering::Release);
             }
         };
         if let Err(error) = std::thread::Builder::new().name("aof prepare".into()).spawn(run) {

@@ -172,13 +172,7 @@ impl Hash {
     }
 
     /// Removes fields whose deadlines have come, `budget` at most; their number, and their names in `gone`.
-    fn expire(
-        &mut self,
-        slab: &mut Slab,
-        now_ms: u64,
-        budget: usize,
-        mut gone: Option<&mut Vec<Box<[u8]>>>,
-    ) -> usize {
+    fn expire(&mut self, slab: &mut Slab, now_ms: u64, budget: usize, mut gone: Option<&mut Vec<Box<[u8]>>>) -> usize {
         let mut expired = 0;
         while expired < budget
             && let Some(node) = self.timed.first(slab)
