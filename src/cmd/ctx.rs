@@ -12,6 +12,7 @@ use super::spec::Commands;
 use crate::acl::{Acl, Channels};
 use crate::base::clock::{Clock, Stopwatch, whole_ns};
 use crate::base::out::Out;
+use crate::base::recent::RecentMax;
 use crate::base::rng::Rng;
 use crate::config::Config;
 use crate::db::{Db, DbError, Key, NewValue};
@@ -228,40 +229,6 @@ pub trait Task {
     }
     /// Called instead of further steps when the connection has gone: gives back what lies in the shard.
     fn abandon(&mut self, _db: &mut Db<'_>) {}
-}
-
-/// The largest of the values seen of late: of the last `TICKS` ticks, or up to twice as many.
-#[derive(Clone, Default, Debug)]
-pub struct RecentMax {
-    current: u32,
-    before: u32,
-    ticks: u32,
-}
-
-impl RecentMax {
-    /// Four seconds, at ten ticks a second.
-    const TICKS: u32 = 40;
-
-    #[inline]
-    pub fn see(&mut self, value: u32) {
-        self.current = self.current.max(value);
-    }
-
-    fn absorb(&mut self, other: &RecentMax) {
-        self.see(other.get());
-    }
-
-    pub fn tick(&mut self) {
-        self.ticks += 1;
-        if self.ticks == Self::TICKS {
-            *self = RecentMax { current: 0, before: self.current, ticks: 0 };
-        }
-    }
-
-    #[must_use]
-    pub fn get(&self) -> u32 {
-        self.current.max(self.before)
-    }
 }
 
 /// Counters of the server, beside those of the shards.

@@ -11,7 +11,7 @@ use crate::persist::aof::command::Scanner;
 use crate::store::state::Store;
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -30,7 +30,9 @@ impl Loading {
     pub(super) fn read_log(&self, log: &LogPlan) -> Result<(), Stop> {
         let mut before = 0;
         for (index, path) in log.files.iter().enumerate() {
-            let is_last = index + 1 == log.files.len();
+            // An increment is named before the one before it has ended, and written when that lasts as a whole: until then it is empty.
+            let is_empty = |path: &PathBuf| std::fs::metadata(path).is_ok_and(|of| of.len() == 0);
+            let is_last = log.files[index + 1..].iter().all(is_empty);
             before += self.read_file(path, log, before, is_last)?;
         }
         Ok(())

@@ -47,6 +47,11 @@ impl Merge {
         self.sources[worker].batches.append(batches);
     }
 
+    /// Is there what comes next?
+    pub fn is_ready(&self) -> bool {
+        self.sources.iter().any(|source| source.next().is_some_and(|entry| entry.position == self.next))
+    }
+
     /// A new file begins, in which no database is selected.
     pub fn new_file(&mut self) {
         self.database = None;

@@ -14,6 +14,8 @@
 pub mod disk;
 pub mod files;
 mod merge;
+#[cfg(test)]
+mod tests;
 mod thread;
 
 use super::state::{Store, flag};

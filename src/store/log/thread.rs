@@ -103,7 +103,8 @@ impl Writer {
     fn wait(&mut self) -> (Option<u64>, bool) {
         let mut queues = lock(&self.log.queues);
         loop {
-            let mut any = false;
+            // What was taken before an order, or could not be written.
+            let mut any = self.merge.is_ready() || self.failed;
             for (worker, batches) in queues.of.iter_mut().enumerate() {
                 any |= !batches.is_empty();
                 self.merge.add(worker, batches);
