@@ -113,6 +113,7 @@ fn serve(mut config: Config) -> Result<(), String> {
         log::info!("Listening on {address}");
     }
     let rdb_path = persistence::rdb_path(&config);
+    let log_folder = config.dir.join(&config.log.folder);
     let bells: Vec<_> = backends.iter().map(Epoll::doorbell).collect();
     store.log.on_progress(move || bells.iter().for_each(Doorbell::ring));
     if workers == 1 {
@@ -132,6 +133,7 @@ fn serve(mut config: Config) -> Result<(), String> {
     }
     if store.is_saving() {
         remove_draft(&rdb_path);
+        remove_draft(&log_folder.join("base"));
     }
     if let Some(why) = store.fatal() {
         return Err(why);

@@ -316,9 +316,11 @@ impl Task for Switch {
             match &mut self.stage {
                 Stage::Then(task) => return task.step(ctx, budget),
                 Stage::Arming => {
-                    if !ctx.store.have_all_seen(flag::LOGGED) {
+                    // What was made for a log before this one must not be taken for its own.
+                    if !ctx.store.have_all_seen(flag::LOGGED) || ctx.store.log.is_preparing() {
                         return false;
                     }
+                    ctx.store.log.discard_prepared();
                     let config = ctx.config.clone();
                     let found = std::thread::Builder::new().name("aof files".into()).spawn(move || find_files(&config));
                     match found {

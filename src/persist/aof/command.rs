@@ -77,8 +77,8 @@ pub struct Scanner {
     /// The last whole unit ends there, in the buffer.
     whole: usize,
     max_bytes: u64,
-    /// Bytes of annotations that were taken out of the unit.
-    skipped: u64,
+    /// Annotations in the unit, which are not handed out.
+    gaps: Vec<std::ops::Range<usize>>,
 }
 
 impl Scanner {
@@ -96,7 +96,7 @@ impl Scanner {
             in_multi: false,
             whole: 0,
             max_bytes,
-            skipped: 0,
+            gaps: Vec::new(),
         }
     }
 
@@ -134,7 +134,9 @@ impl Scanner {
             self.buffer.drain(..used);
             self.before += used as u64;
             (self.unit, self.command, self.at, self.whole) = (self.unit - used, self.command - used, self.at - used, 0);
-            self.name = self.name.take().map(|name| name.start - used..name.end - used);
+            let moved = |range: std::ops::Range<usize>| range.start - used..range.end - used;
+            self.name = self.name.take().map(moved);
+            self.gaps = std::mem::take(&mut self.gaps).into_iter().map(moved).collect();
         }
         done
     }
@@ -145,9 +147,8 @@ impl Scanner {
                 if self.buffer.get(self.at) == Some(&b'#') {
                     let Some((_, next)) = self.line()? else { return Ok(()) };
                     if self.in_multi {
-                        // It goes, or it would be taken for a command.
-                        self.skipped += (next - self.at) as u64;
-                        self.buffer.drain(self.at..next);
+                        self.gaps.push(self.at..next);
+                        (self.command, self.at) = (next, next);
                     } else {
                         (self.unit, self.command, self.at, self.whole) = (next, next, next, next);
                     }
@@ -186,15 +187,19 @@ impl Scanner {
             self.in_multi = (self.in_multi || begins) && !ends;
             (self.left, self.command) = (None, self.at);
             if !self.in_multi {
-                into.extend_from_slice(&self.buffer[self.unit..self.at]);
+                let mut from = self.unit;
+                for gap in self.gaps.drain(..) {
+                    into.extend_from_slice(&self.buffer[from..gap.start]);
+                    from = gap.end;
+                }
+                into.extend_from_slice(&self.buffer[from..self.at]);
                 (self.unit, self.whole) = (self.at, self.at);
-                self.before += std::mem::take(&mut self.skipped);
             }
         }
     }
 
     fn malformed(&self, why: &str) -> Malformed {
-        Malformed { offset: self.before + self.skipped + self.command as u64, why: why.to_owned() }
+        Malformed { offset: self.before + self.command as u64, why: why.to_owned() }
     }
 
     /// The line that begins at `at`, and where the next one begins. `None`: it is not there yet.
@@ -291,7 +296,34 @@ mod tests {
         assert!(done.unwrap_err().why.contains("does not end"));
     }
 
+    const PIECES: &[&[u8]] = &[
+        b"*1\r\n$5\r\nMULTI\r\n",
+        b"*1\r\n$4\r\nEXEC\r\n",
+        b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n",
+        b"#TS:1\r\n",
+        b"#",
+        b"\r\n",
+        b"$3\r\n",
+        b"*3\r\n",
+        b"x",
+        b"*-1\r\n",
+    ];
+
     proptest! {
+        /// Of anything at all the same is found however it is cut.
+        #[test]
+        fn anything(
+            pieces in prop::collection::vec(prop::sample::select(PIECES), 0..12),
+            cut in 1..20usize,
+        ) {
+            let bytes = pieces.concat();
+            let (whole, one, done) = scan(&[&bytes]);
+            let cuts: Vec<&[u8]> = bytes.chunks(cut).collect();
+            let (again, other, done_again) = scan(&cuts);
+            prop_assert_eq!(whole, again);
+            prop_assert_eq!((one.whole(), done), (other.whole(), done_again));
+        }
+
         #[test]
         fn cut_anywhere(
             commands in prop::collection::vec(prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 1..5), 0..20),

@@ -296,6 +296,7 @@ impl Log {
         self.on.store(false, Ordering::Release);
         lock(&self.queues).orders.push_back((position, Order::Close));
         *lock(&self.rewrite) = None;
+        self.discard_prepared();
         self.changed.notify_one();
     }
 
@@ -357,6 +358,19 @@ impl Log {
     #[must_use]
     pub fn is_prepared(&self) -> bool {
         self.is_prepared.load(Ordering::Acquire)
+    }
+
+    /// Is it being made?
+    #[must_use]
+    pub fn is_preparing(&self) -> bool {
+        self.prepares.load(Ordering::Acquire) && !self.is_prepared()
+    }
+
+    /// What was prepared is not wanted.
+    pub fn discard_prepared(&self) {
+        if self.is_prepared() {
+            let _ = self.take_prepared();
+        }
     }
 
     fn take_prepared(&self) -> std::io::Result<(Box<dyn Appended>, File)> {
@@ -471,7 +485,7 @@ impl Log {
             Err(why) => {
                 status.rewrite_failures += 1;
                 // What has to be, or was asked for, is tried again.
-                status.scheduled |= why == GIVEN_UP;
+                status.scheduled |= why == GIVEN_UP && self.is_on();
                 drop(status);
                 log::warn!("The append-only file was not rewritten, what was there stays: {why}");
             }
