@@ -386,53 +386,52 @@ fn damaged_files() {
 
 #[test]
 fn turned_on_and_off() {
-    for workers in ["2"] {
-        let folder = Folder::new();
-        let dir = folder.path().to_str().expect("a name in text").to_string();
-        let server = Server::with(&["--dir", &dir, "--save", "", "--workers", workers, "--databases", "16"]);
+    let workers = "2";
+    let folder = Folder::new();
+    let dir = folder.path().to_str().expect("a name in text").to_string();
+    let server = Server::with(&["--dir", &dir, "--save", "", "--workers", workers, "--databases", "16"]);
+    let mut c = server.client();
+    c.expect("BGREWRITEAOF", "-ERR The append-only file is off: CONFIG SET appendonly yes turns it on");
+    c.expect("WAITAOF 1 0 0", "-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
+    c.expect("WAITAOF 0 0 0", "[:0, :0]");
+    assert_eq!(c.info("aof_enabled"), "0");
+    fill(&mut c);
+    // Others write all the while.
+    let writer = std::thread::spawn({
         let mut c = server.client();
-        c.expect("BGREWRITEAOF", "-ERR The append-only file is off: CONFIG SET appendonly yes turns it on");
-        c.expect("WAITAOF 1 0 0", "-ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.");
-        c.expect("WAITAOF 0 0 0", "[:0, :0]");
-        assert_eq!(c.info("aof_enabled"), "0");
-        fill(&mut c);
-        // Others write all the while.
-        let writer = std::thread::spawn({
-            let mut c = server.client();
-            move || {
-                for n in 0..3000 {
-                    ok(&mut c, &format!("SET meanwhile:{n} {n}"));
-                }
+        move || {
+            for n in 0..3000 {
+                ok(&mut c, &format!("SET meanwhile:{n} {n}"));
             }
-        });
-        ok(&mut c, "CONFIG SET appendonly yes appendfsync always");
-        c.expect("CONFIG GET appendonly", "['appendonly', 'yes']");
-        assert_eq!(c.info("aof_enabled"), "1");
-        ok(&mut c, "SET between 1");
-        eventually("the base is written", || c.info("aof_rewrites") == "1");
-        writer.join().expect("written");
-        ok(&mut c, "SET a 1");
-        let want = state(&mut c);
-        lasts(&mut c);
-        // By SIGKILL.
-        drop(server);
-        let server = server_in(&folder, &["--workers", workers]);
-        let mut c = loaded(&server);
-        assert_same(&state(&mut c), &want, "turned on");
-        ok(&mut c, "CONFIG SET appendonly no");
-        assert_eq!(c.info("aof_enabled"), "0");
-        ok(&mut c, "SET a 2");
-        ok(&mut c, "CONFIG SET appendonly yes");
-        eventually("the base is written", || c.info("aof_rewrites") == "1");
-        ok(&mut c, "SET b 2");
-        let want = state(&mut c);
-        lasts(&mut c);
-        // By SIGKILL.
-        drop(server);
-        check(&folder, true);
-        let server = server_in(&folder, &["--workers", workers]);
-        assert_same(&state(&mut loaded(&server)), &want, "turned off and on");
-    }
+        }
+    });
+    ok(&mut c, "CONFIG SET appendonly yes appendfsync always");
+    c.expect("CONFIG GET appendonly", "['appendonly', 'yes']");
+    assert_eq!(c.info("aof_enabled"), "1");
+    ok(&mut c, "SET between 1");
+    eventually("the base is written", || c.info("aof_rewrites") == "1");
+    writer.join().expect("written");
+    ok(&mut c, "SET a 1");
+    let want = state(&mut c);
+    lasts(&mut c);
+    // By SIGKILL.
+    drop(server);
+    let server = server_in(&folder, &["--workers", workers]);
+    let mut c = loaded(&server);
+    assert_same(&state(&mut c), &want, "turned on");
+    ok(&mut c, "CONFIG SET appendonly no");
+    assert_eq!(c.info("aof_enabled"), "0");
+    ok(&mut c, "SET a 2");
+    ok(&mut c, "CONFIG SET appendonly yes");
+    eventually("the base is written", || c.info("aof_rewrites") == "1");
+    ok(&mut c, "SET b 2");
+    let want = state(&mut c);
+    lasts(&mut c);
+    // By SIGKILL.
+    drop(server);
+    check(&folder, true);
+    let server = server_in(&folder, &["--workers", workers]);
+    assert_same(&state(&mut loaded(&server)), &want, "turned off and on");
 }
 
 #[test]
