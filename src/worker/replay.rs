@@ -9,6 +9,7 @@ use crate::cmd::client::Client;
 use crate::cmd::ctx::Budget;
 use crate::db::Access;
 use crate::net::Flow;
+use crate::proto::errors;
 use crate::session::{Session, Turn};
 use crate::store::load::Loading;
 use std::sync::Arc;
@@ -24,6 +25,32 @@ pub(super) struct Replay {
     index: u32,
     /// Of what was taken and has not run yet.
     taken: bool,
+    /// Error replies that were counted by then.
+    errors: u64,
+    /// Of those that were told.
+    told: u32,
+}
+
+/// More errors are not told.
+const TOLD_MAX: u32 = 10;
+
+/// Commands were answered with errors. Those of a database that does not exist would be run in another one; of others it is told, as they change
+/// nothing, like when they were logged.
+fn look_at_errors(out: &Out, told: &mut u32) -> Result<(), String> {
+    let mut slices = Vec::new();
+    out.slices(&mut slices, usize::MAX);
+    let text: Vec<u8> = slices.iter().flat_map(|slice| slice.iter().copied()).collect();
+    for line in text.split(|byte| *byte == b'\n').filter_map(|line| line.strip_prefix(b"-")) {
+        let line = line.trim_ascii_end();
+        if line == errors::DB_OUT_OF_RANGE.as_bytes() {
+            return Err("the log selects a database that there is not here (see the directive databases)".into());
+        }
+        if *told < TOLD_MAX {
+            *told += 1;
+            log::warn!("A command of the log was answered with an error: {}", String::from_utf8_lossy(line));
+        }
+    }
+    Ok(())
 }
 
 impl<A: Access> State<A> {
@@ -57,7 +84,7 @@ impl<A: Access> State<A> {
         // Connections have the lowest indices that are free.
         let index = self.engine.config.maxclients.saturating_mul(2).max(1 << 16);
         self.engine.clients.insert(index, |id| Client::new(id, now_ms, "", "", -1, false));
-        Replay { session: Session::default(), index, taken: false }
+        Replay { session: Session::default(), index, taken: false, errors: self.engine.stats.error_replies, told: 0 }
     }
 
     fn replay_some(&mut self, replay: &mut Replay, loading: &Loading, until_ns: u64) -> bool {
@@ -88,6 +115,14 @@ impl<A: Access> State<A> {
                     Turn::Again | Turn::Parked => return true,
                 }
             };
+            let errors = self.engine.stats.error_replies;
+            if errors != replay.errors {
+                replay.errors = errors;
+                if let Err(why) = look_at_errors(&out, &mut replay.told) {
+                    loading.give_up(why);
+                    return false;
+                }
+            }
             out.discard();
             if matches!(flow, Flow::Finish | Flow::Abort) {
                 loading.give_up("the log has a command that cannot be run".into());

@@ -602,6 +602,17 @@ fn deadlines_of_the_past() {
 }
 
 #[test]
+fn a_database_that_is_not_there() {
+    let folder = Folder::new();
+    fs::create_dir(folder.path().join("appendonlydir")).expect("a folder");
+    let manifest = "file appendonly.aof.1.incr.aof seq 1 type i\n";
+    fs::write(log_path(&folder, "appendonly.aof.manifest"), manifest).expect("written");
+    let commands = [request(&["SELECT", "12"]), request(&["SET", "a", "1"])].concat();
+    fs::write(log_path(&folder, "appendonly.aof.1.incr.aof"), commands).expect("written");
+    assert!(refused(&folder, &["--databases", "4"]).contains("see the directive databases"));
+}
+
+#[test]
 fn waiting_for_the_disk() {
     let folder = Folder::new();
     let server = server_in(&folder, &["--workers", "2", "--appendfsync", "no"]);
