@@ -3,15 +3,17 @@
 use dolmen::acl::Acl;
 use dolmen::base::clock::Clock;
 use dolmen::base::{cpu, heap, log as logging, rng, user};
+use dolmen::cmd::aof;
 use dolmen::cmd::ctx::Facts;
 use dolmen::cmd::persistence;
 use dolmen::config::{BindAddr, Config, Start, parse_command_line};
-use dolmen::net::{Backend, Balance, Epoll, EpollConfig, Listen, LocalAddr, block_signals};
+use dolmen::net::{Backend, Balance, Doorbell, Epoll, EpollConfig, Listen, LocalAddr, block_signals};
 use dolmen::store::{self, Store, remove_draft};
 use dolmen::worker::{MEMCACHE_SERVICE, METRICS_SERVICE, Worker, crew};
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
 fn main() -> ExitCode {
     match parse_command_line(std::env::args_os()) {
@@ -114,6 +116,9 @@ fn serve(mut config: Config) -> Result<(), String> {
         log::info!("Listening on {address}");
     }
     let rdb_path = persistence::rdb_path(&config);
+    let log_folder = config.dir.join(&config.log.folder);
+    let bells: Vec<_> = backends.iter().map(Epoll::doorbell).collect();
+    store.log.on_progress(move || bells.iter().for_each(Doorbell::ring));
     if workers == 1 {
         let backend = backends.remove(0);
         let mut worker = Worker::new(backend, config, Clock::system(), rng::entropy(), dolmen_slab::Config::default())
@@ -131,9 +136,13 @@ fn serve(mut config: Config) -> Result<(), String> {
     }
     if store.is_saving() {
         remove_draft(&rdb_path);
+        remove_draft(&log_folder.join("base"));
     }
     if let Some(why) = store.fatal() {
         return Err(why);
+    }
+    if !store.log.finish(LOG_FINISH_MAX) {
+        return Err("the last changes could not be written to the append-only file".into());
     }
     drop(pidfile);
     log::info!("Dolmen is now ready to exit, bye bye...");
@@ -205,8 +214,18 @@ impl Drop for PidFile {
     }
 }
 
-/// Begins to load the snapshot of the last run.
+/// How long the end of the server waits for the disk.
+const LOG_FINISH_MAX: Duration = Duration::from_secs(60);
+
+/// Begins to load the log of the last run, or its snapshot.
 fn load(store: &Arc<Store>, config: &Config, now_ms: u64) -> Result<(), String> {
+    if config.log.on {
+        let files = aof::find_files(config)?;
+        let plan = persistence::log_plan(config, now_ms, &files);
+        store.log.set_files(files);
+        store.set_flag(store::flag::LOGGED, true);
+        return store::load::at_start(store, plan);
+    }
     store::load::at_start(store, persistence::load_plan(config, now_ms, true))
 }
 

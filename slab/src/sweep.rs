@@ -201,10 +201,13 @@ impl Chunks {
             }
             let heap = usize::from(self.metas[span as usize].heap);
             self.file(span);
-            // Behind the others of its bin, so that the next sweep takes those.
-            let bin = usize::from(self.metas[span as usize].bin);
-            self.bins[heap][bin].remove(&mut self.metas, span);
-            self.bins[heap][bin].push_back(&mut self.metas, span);
+            let SpanMeta { state, bin, .. } = self.metas[span as usize];
+            if state == State::Listed {
+                // Behind the others of its bin, so that the next sweep takes those.
+                let bin = usize::from(bin);
+                self.bins[heap][bin].remove(&mut self.metas, span);
+                self.bins[heap][bin].push_back(&mut self.metas, span);
+            }
         }
         !self.sealed.spans.is_empty()
     }

@@ -11,6 +11,7 @@ pub mod entry;
 pub mod epochs;
 pub mod eviction;
 pub mod float;
+pub mod fsync;
 pub mod glob;
 pub mod hash;
 pub mod heap;

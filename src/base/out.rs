@@ -27,13 +27,32 @@ struct Part {
     blob: BlobRef,
 }
 
-/// The large values of an output; boxed, since few connections have any.
+/// What few outputs have, boxed: large values, and bytes that must not be sent yet.
 #[derive(Debug, Default)]
 struct Parts {
     queue: VecDeque<Part>,
     /// Bytes of all parts that are still to be sent.
     queued: usize,
+    hold: Option<Hold>,
 }
+
+/// What of an output may leave, and what waits until something has happened that is told by its number (a release mark).
+///
+/// ```text
+/// | free ...... | bytes of marks[0] ... | bytes of marks[1] ... | written since, not marked yet |
+/// ```
+#[derive(Debug, Default)]
+struct Hold {
+    /// Bytes at the front that may be sent.
+    free: usize,
+    /// What waits, in order: until which number, and how many bytes.
+    marks: VecDeque<(u64, usize)>,
+    /// Bytes of all marks.
+    marked: usize,
+}
+
+/// Marks of one output. What comes on top waits with the last: one that is there already is never put off by that.
+const MARKS_MAX: usize = 4;
 
 /// Bytes that wait to be sent to one connection, in order.
 #[derive(Default, Debug)]
@@ -173,10 +192,11 @@ impl Out {
 
     /// Takes over all that waits in another output.
     pub fn append(&mut self, mut other: Out) {
-        if self.is_empty() && self.buf.capacity() < other.buf.capacity() {
+        if self.is_empty() && (self.buf.capacity() < other.buf.capacity() || other.is_held()) {
             *self = other;
             return;
         }
+        debug_assert!(!other.is_held(), "what is held is in front");
         let start = self.buf.len();
         self.reserve(other.buf.len() - other.sent);
         self.buf.extend_from_slice(&other.buf[other.sent..]);
@@ -214,37 +234,97 @@ impl Out {
         self.sent = 0;
     }
 
-    /// What to send next, at most `max` slices. Empty only if the whole output is.
+    /// Has all that was written since the last mark wait until `number` is released.
+    pub fn hold(&mut self, number: u64) {
+        let queued = self.queued();
+        let parts = self.parts.get_or_insert_default();
+        let hold = parts.hold.get_or_insert_default();
+        let new = queued - hold.free - hold.marked;
+        hold.marked += new;
+        let full = hold.marks.len() == MARKS_MAX;
+        match hold.marks.back_mut() {
+            _ if new == 0 => {}
+            Some(last) if full => *last = (number, last.1 + new),
+            _ => hold.marks.push_back((number, new)),
+        }
+        self.settle_hold();
+    }
+
+    /// What waits for `number`, or one before it, may be sent.
+    pub fn free(&mut self, number: u64) {
+        let Some(hold) = self.parts.as_mut().and_then(|parts| parts.hold.as_mut()) else { return };
+        while let Some((_, bytes)) = hold.marks.pop_front_if(|(until, _)| *until <= number) {
+            hold.marked -= bytes;
+            hold.free += bytes;
+        }
+        self.settle_hold();
+    }
+
+    /// Forgets a hold that holds nothing.
+    fn settle_hold(&mut self) {
+        let Some(parts) = &mut self.parts else { return };
+        if parts.hold.as_ref().is_some_and(|hold| hold.marks.is_empty()) {
+            parts.hold = None;
+            if parts.queue.is_empty() {
+                self.parts = None;
+            }
+        }
+    }
+
+    /// Does some of it wait for a release?
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.parts.as_ref().is_some_and(|parts| parts.hold.is_some())
+    }
+
+    /// Bytes that may be sent now.
+    #[inline]
+    #[must_use]
+    pub fn sendable(&self) -> usize {
+        match &self.parts {
+            Some(parts) => parts.hold.as_ref().map_or_else(|| self.queued(), |hold| hold.free),
+            None => self.queued(),
+        }
+    }
+
+    /// What to send next, at most `max` slices. Empty only if nothing may be sent.
     pub fn slices<'a>(&'a self, into: &mut Vec<IoSlice<'a>>, max: usize) {
-        let mut at = self.sent;
+        let (mut at, mut left) = (self.sent, self.sendable());
+        let mut push = |bytes: &'a [u8], into: &mut Vec<IoSlice<'a>>| {
+            let bytes = &bytes[..bytes.len().min(left)];
+            left -= bytes.len();
+            let takes = !bytes.is_empty() && into.len() < max;
+            if takes {
+                into.push(IoSlice::new(bytes));
+            }
+            takes
+        };
         if let Some(parts) = &self.parts {
             for part in &parts.queue {
                 if part.at > at {
-                    if into.len() == max {
+                    if !push(&self.buf[at..part.at], into) {
                         return;
                     }
-                    into.push(IoSlice::new(&self.buf[at..part.at]));
                     at = part.at;
                 }
                 // All segments but the last are of one length: what is sent of a huge value need not be counted through.
                 let mut from = part.start;
                 while from < part.end {
-                    if into.len() == max {
-                        return;
-                    }
                     let segment = &part.blob.segment(from / SEGMENT_BYTES)[from % SEGMENT_BYTES..];
                     let segment = &segment[..segment.len().min(part.end - from)];
-                    into.push(IoSlice::new(segment));
+                    if !push(segment, into) {
+                        return;
+                    }
                     from += segment.len();
                 }
             }
         }
-        if at < self.buf.len() && into.len() < max {
-            into.push(IoSlice::new(&self.buf[at..]));
+        if at < self.buf.len() {
+            push(&self.buf[at..], into);
         }
     }
 
-    /// The whole output as one slice, if no value by reference is in it.
+    /// The whole output as one slice, if no value by reference is in it, and nothing is held.
     #[inline]
     #[must_use]
     pub fn plain(&self) -> Option<&[u8]> {
@@ -268,6 +348,9 @@ impl Out {
     #[cold]
     fn advance_parts(&mut self, mut bytes: usize) {
         let Some(parts) = &mut self.parts else { return };
+        if let Some(hold) = &mut parts.hold {
+            hold.free -= bytes;
+        }
         while let Some(front) = parts.queue.front_mut() {
             let plain = (front.at - self.sent).min(bytes);
             self.sent += plain;
@@ -286,8 +369,9 @@ impl Out {
             }
             parts.queue.pop_front();
         }
-        self.parts = None;
+        let held = self.parts.take().filter(|parts| parts.hold.is_some());
         self.advance(bytes);
+        self.parts = held;
     }
 
     /// Gives an empty output a recycled buffer.

@@ -1,4 +1,4 @@
-//! Values of late: what was seen within the last seconds, by the ticks of whoever keeps it.
+//! What was seen of late.
 
 /// The largest of the values seen of late: of the last `TICKS` ticks, or up to twice as many.
 #[derive(Clone, Default, Debug)]

@@ -22,7 +22,7 @@ use crate::base::float;
 use crate::base::sync::claim::{By, Stage};
 use crate::db::hold::Mode;
 use crate::db::item::{Key, Type};
-use crate::db::waiters::{Served, Take, Waiting};
+use crate::db::waiters::{End, Served, Take, Waiting};
 use crate::db::{Db, DbError};
 use crate::proto::errors;
 use crate::proto::reply::Reply;
@@ -44,6 +44,10 @@ pub struct Blocking {
     by_deadline: BTreeSet<(u64, u64)>,
     /// Databases and names of keys that were changed, and are waited for.
     ready: VecDeque<(usize, Box<[u8]>)>,
+    /// There may be something to do behind a change: somebody to serve, or something to log.
+    follows: bool,
+    /// Changes are logged.
+    logs: bool,
     /// The name of this hash is held for a client that has taken what was reserved for it, and may be held for the next.
     passes: Option<u64>,
 }
@@ -89,12 +93,33 @@ impl Blocking {
     #[cold]
     pub fn make_ready(&mut self, database: usize, name: &[u8]) {
         self.ready.push_back((database, name.into()));
+        self.follows = true;
+    }
+
+    /// Is there something to do behind a change?
+    #[inline(always)]
+    #[must_use]
+    pub fn has_follow_up(&self) -> bool {
+        self.follows
+    }
+
+    /// What was to be done was; from now on changes are logged, or not.
+    pub fn settle(&mut self, logs: bool) {
+        self.logs = logs;
+        self.follows = logs || self.has_ready();
     }
 
     #[inline(always)]
     #[must_use]
     pub fn has_ready(&self) -> bool {
         !self.ready.is_empty()
+    }
+
+    /// Are changes logged?
+    #[inline(always)]
+    #[must_use]
+    pub fn logs(&self) -> bool {
+        self.logs
     }
 
     /// CLIENT UNBLOCK: ends the waiting of a client, as if its time were up or with an error; it is to be woken. False: it does not wait here, or
@@ -159,6 +184,7 @@ pub fn take_or_wait(ctx: &mut Ctx<'_>, ask: &Ask<'_>) -> Outcome {
         let key = ctx.key(name);
         match take(ctx, ask.kind, key, &ask.take) {
             Ok(Some(run)) => {
+                with_words(ask.kind, name, &ask.take, |words| ctx.log_as(words));
                 (ask.answer.full)(&mut ctx.reply, name, &run);
                 return Outcome::Done;
             }
@@ -199,6 +225,35 @@ fn count(ctx: &mut Ctx<'_>) {
     ctx.stats.blocked_clients = ctx.blocking.len() as u64;
 }
 
+/// Takes elements from a key, as `take` does, for another client, and logs that.
+fn take_for_other(ctx: &mut Ctx<'_>, kind: Type, key: Key<'_>, what: &Take) -> Result<Option<Vec<u8>>, DbError> {
+    let run = take(ctx, kind, key, what)?;
+    if run.is_some() {
+        with_words(kind, key.bytes, what, |words| ctx.log_for_other(words));
+    }
+    Ok(run)
+}
+
+/// What taking elements is without waiting: `LPOP key`, `LMOVE source destination LEFT RIGHT`.
+fn with_words<T>(kind: Type, key: &[u8], what: &Take, then: impl FnOnce(&[&[u8]]) -> T) -> T {
+    let end = |end: End| -> &[u8] { if end == End::First { b"LEFT" } else { b"RIGHT" } };
+    match what {
+        Take::Move { from, to, destination } => then(&[b"LMOVE", key, destination, end(*from), end(*to)]),
+        Take::Pop { from, count } => {
+            let name: &[u8] = match (kind, from) {
+                (Type::List, End::First) => b"LPOP",
+                (Type::List, End::Last) => b"RPOP",
+                (_, End::First) => b"ZPOPMIN",
+                (_, End::Last) => b"ZPOPMAX",
+            };
+            match count {
+                1 => then(&[name, key]),
+                count => then(&[name, key, count.to_string().as_bytes()]),
+            }
+        }
+    }
+}
+
 /// Takes elements from a key, if it has some. `None`: there is no such key.
 fn take(ctx: &mut Ctx<'_>, kind: Type, key: Key<'_>, take: &Take) -> Result<Option<Vec<u8>>, DbError> {
     match (kind, take) {
@@ -228,7 +283,9 @@ pub fn serve_ready(ctx: &mut Ctx<'_>) {
 /// A command in slices, which has held one name for writing, is through: those who wait for the key are served before anybody else can come by, then the
 /// name is free, or held for one of them. Called in a step of a task.
 pub fn end_hold(ctx: &mut Ctx<'_>, hash: u64) {
-    if ctx.blocking.has_ready() && !ctx.in_multi() {
+    // What a first slice has changed is not logged yet: they are served behind it.
+    let later = ctx.is_recorded() && !ctx.recorder.stepping;
+    if ctx.blocking.has_ready() && !ctx.in_multi() && !later {
         ctx.blocking.passes = Some(hash);
         serve_ready(ctx);
         ctx.db.lock_none();
@@ -287,7 +344,7 @@ fn serve(ctx: &mut Ctx<'_>, key: Key<'_>, waiting: &Arc<Waiting>) -> bool {
         }
         Served::Reserved { key: key.bytes.into() }
     } else {
-        match take(ctx, waiting.kind, key, &waiting.take) {
+        match take_for_other(ctx, waiting.kind, key, &waiting.take) {
             Ok(Some(run)) => Served::Elements { key: key.bytes.into(), run },
             Ok(None) => unreachable!("the key has something, under its lock"),
             Err(error) => Served::Failed(error),
@@ -386,6 +443,8 @@ impl Blocked {
     fn take_reserved(&mut self, ctx: &mut Ctx<'_>, name: Box<[u8]>) -> bool {
         let key = ctx.key(&name);
         let Take::Pop { from, count } = self.waiting.take else { unreachable!("of one element there are not many") };
+        // Nobody else comes to the key until it is done.
+        with_words(self.waiting.kind, &name, &self.waiting.take, |words| ctx.log_as(words));
         let outcome = match self.waiting.kind {
             Type::List => lists::take_reserved(ctx, key, from, count),
             _ => zsets::take_reserved(ctx, key, from, count),

@@ -42,6 +42,8 @@ pub struct Pause {
     writes_wait: bool,
     all_wait: bool,
     crowded: bool,
+    /// Why nothing is written: the log cannot be.
+    unlogged: bool,
 }
 
 impl Pause {
@@ -101,7 +103,8 @@ impl Pause {
     /// Why nothing is written now.
     #[must_use]
     pub fn refuses_writes(&self) -> Option<&'static str> {
-        (self.reasons & reason::UNSAVED != 0).then_some(errors::MISCONF_RDB)
+        let text = if self.unlogged { errors::MISCONF_AOF } else { errors::MISCONF_RDB };
+        (self.reasons & reason::UNSAVED != 0).then_some(text)
     }
 
     /// Looks at what saving and loading ask for. `unsaved`: what a failed save means is that nothing is written.
@@ -111,12 +114,14 @@ impl Pause {
         if flags == 0 && self.reasons == 0 {
             return;
         }
-        self.writes_wait = flags & (flag::CROWDED | flag::ENDING) != 0;
+        self.writes_wait = flags & (flag::CROWDED | flag::ENDING | flag::LAGGING) != 0;
         self.all_wait = flags & flag::RELOADING != 0;
         self.reasons = 0;
         self.set_reasons();
         self.reasons |= if flags & flag::LOADING != 0 { reason::LOADING } else { 0 };
-        self.reasons |= if flags & flag::FAILED != 0 && unsaved() { reason::UNSAVED } else { 0 };
+        self.unlogged = flags & flag::UNLOGGED != 0;
+        let unsaved = self.unlogged || flags & flag::FAILED != 0 && unsaved();
+        self.reasons |= if unsaved { reason::UNSAVED } else { 0 };
     }
 
     fn set_reasons(&mut self) {

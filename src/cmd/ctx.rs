@@ -6,6 +6,7 @@ use super::control::Pause;
 use super::event::Event;
 use super::fleet::{Fleet, Local};
 use super::profile::Profile;
+use super::record::Recorder;
 use super::room::Room;
 use super::spec::Commands;
 use crate::acl::{Acl, Channels};
@@ -45,12 +46,14 @@ pub struct Exec {
     pub channels: Channels,
     /// Which are passwords, and shown to nobody.
     pub secrets: Option<fn(Args<'_>) -> Vec<usize>>,
+    /// Writes what it has done for the append-only file (`cmd::record`); `None`: the command itself says it.
+    pub told: Option<fn(&mut Ctx<'_>, Args<'_>)>,
 }
 
 impl Exec {
     #[must_use]
     pub const fn new(run: Run) -> Exec {
-        Exec { run, value_arg: 0, sliced: None, whole: None, channels: Channels::None, secrets: None }
+        Exec { run, value_arg: 0, sliced: None, whole: None, channels: Channels::None, secrets: None, told: None }
     }
 
     #[must_use]
@@ -72,6 +75,12 @@ impl Exec {
     #[must_use]
     pub const fn with_secrets(self, secrets: fn(Args<'_>) -> Vec<usize>) -> Exec {
         Exec { secrets: Some(secrets), ..self }
+    }
+
+    /// The same, for which `told` writes what it has done.
+    #[must_use]
+    pub const fn told(self, told: fn(&mut Ctx<'_>, Args<'_>)) -> Exec {
+        Exec { told: Some(told), ..self }
     }
 
     #[must_use]
@@ -403,6 +412,7 @@ pub struct Ctx<'a> {
     pub facts: &'a Facts,
     pub fleet: &'a Fleet,
     pub store: &'a Arc<Store>,
+    pub recorder: &'a mut Recorder,
     pub commands: &'a Commands<Exec>,
     pub clock: &'a Clock,
     pub rng: &'a mut Rng,
@@ -483,6 +493,7 @@ impl<'a> Ctx<'a> {
     #[cold]
     #[inline(never)]
     fn tell(&mut self, database: usize, key: Key<'_>, event: Event) {
+        self.record_task();
         self.db.mark_changed(database, key.hash);
         let by = if self.me == NOBODY { 0 } else { self.clients.get(self.me).id };
         self.db.tell(database, event, key, by);

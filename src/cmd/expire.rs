@@ -38,7 +38,7 @@ fn expire_by(ctx: &mut Ctx<'_>, args: Args<'_>, command: &'static str, unit: Exp
     ctx.attempt(|ctx| {
         let when = parse_when(&args[3..])?;
         let number = parse_int(args[2])?;
-        let at = deadline_from(ctx.db.now_ms(), unit, number).ok_or_else(|| errors::invalid_expire_time(command))?;
+        let at = deadline_from(ctx.db.clock_ms(), unit, number).ok_or_else(|| errors::invalid_expire_time(command))?;
         let Some(current) = ctx.db.deadline_for_write(key) else {
             ctx.reply.int(0);
             return Ok(());

@@ -192,7 +192,7 @@ fn memory(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
 }
 
 fn persistence(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
-    let (saves, load) = (ctx.store.stats(), ctx.store.load());
+    let (saves, load, log) = (ctx.store.stats(), ctx.store.load(), ctx.store.log.status());
     let loading = ctx.store.is_loading();
     let now_s = ctx.db.now_ms() / 1000;
     let seconds = |time: Option<std::time::Duration>| time.map_or(-1, |time| time.as_secs().cast_signed());
@@ -221,19 +221,29 @@ fn persistence(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
         "rdb_last_cow_size": saves.last_kept_bytes,
         "rdb_last_load_keys_expired": load.as_ref().map_or(0, |load| load.expired()),
         "rdb_last_load_keys_loaded": load.as_ref().map_or(0, |load| load.keys()),
-        "aof_enabled": 0,
-        "aof_rewrite_in_progress": 0,
-        "aof_rewrite_scheduled": 0,
-        "aof_last_rewrite_time_sec": -1,
-        "aof_current_rewrite_time_sec": -1,
-        "aof_last_bgrewrite_status": "ok",
-        "aof_rewrites": 0,
-        "aof_rewrites_consecutive_failures": 0,
-        "aof_last_write_status": "ok",
-        "aof_last_cow_size": 0,
+        "aof_enabled": u8::from(ctx.store.log.is_on()),
+        "aof_rewrite_in_progress": u8::from(log.rewrite_began.is_some()),
+        "aof_rewrite_scheduled": u8::from(log.scheduled && log.rewrite_began.is_none()),
+        "aof_last_rewrite_time_sec": seconds(log.last_rewrite_time),
+        "aof_current_rewrite_time_sec": seconds(log.rewrite_began.map(|began| began.elapsed())),
+        "aof_last_bgrewrite_status": status(log.last_rewrite_failed),
+        "aof_rewrites": log.rewrites,
+        "aof_rewrites_consecutive_failures": log.rewrite_failures,
+        "aof_last_write_status": status(log.last_write_failed || log.fsync_failed),
+        "aof_last_cow_size": log.last_kept_bytes,
         "module_fork_in_progress": 0,
         "module_fork_last_cow_size": 0,
     );
+    if ctx.store.log.is_on() {
+        fields!(to,
+            "aof_current_size": log.size,
+            "aof_base_size": log.base_size,
+            "aof_pending_rewrite": u8::from(log.unfinished && log.rewrite_began.is_none()),
+            "aof_buffer_length": ctx.store.log.pending_bytes(),
+            "aof_pending_bio_fsync": u8::from(ctx.store.log.durable() < ctx.store.log.written()),
+            "aof_delayed_fsync": log.delayed_fsyncs,
+        );
+    }
     let Some(load) = load.filter(|_| loading) else { return };
     let (done, all, time) = (load.read_bytes(), load.total_bytes(), load.time().as_secs());
     let left = (time * all.saturating_sub(done)).checked_div(done).unwrap_or(1);

@@ -1,6 +1,7 @@
 //! Commands: what each takes, does and answers, a file a family. Knows nothing of layouts, connections or the wire; what a command has
 //! changed it reports, and the pipeline acts on it.
 pub mod acl;
+pub mod aof;
 pub mod bits;
 pub mod blocking;
 pub mod client;
@@ -34,6 +35,7 @@ pub mod persistence;
 pub mod pieces;
 pub mod profile;
 pub mod pubsub;
+pub mod record;
 pub mod room;
 mod runs;
 pub mod scan;

@@ -5,7 +5,8 @@ use super::server::COMPATIBLE_VERSION;
 use crate::config::Config;
 use crate::db::Db;
 use crate::proto::errors;
-use crate::store::load::{Loading, Plan};
+use crate::store::load::{Loading, LogPlan, Plan};
+use crate::store::log::files::Files;
 use crate::store::{Ended, Facts, Job, Refused, Store, flag, save};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,11 +27,19 @@ pub fn rdb_path(config: &Config) -> PathBuf {
 pub fn load_plan(config: &Config, now_ms: u64, into_empty: bool) -> Plan {
     Plan {
         path: rdb_path(config),
+        log: None,
         databases: config.databases,
         max_bytes: config.proto_max_bulk_bytes,
         into_empty,
         now_s: now_ms / 1000,
     }
+}
+
+/// The same for the log.
+#[must_use]
+pub fn log_plan(config: &Config, now_ms: u64, files: &Files) -> Plan {
+    let log = LogPlan { files: files.paths(), cuts_off: config.log.cuts_off, known: super::table::is_known };
+    Plan { path: files.folder().to_owned(), log: Some(log), ..load_plan(config, now_ms, true) }
 }
 
 /// Why a save was not begun.
@@ -55,11 +64,17 @@ pub fn begin(
     if db.is_anything_held(true) {
         return Err(NotBegun::Held);
     }
+    let facts = facts_of(db, config, job, rdb_path(config), (dirty, held_bytes));
+    save::begin(db, store, facts).map_err(NotBegun::Refused)
+}
+
+fn facts_of(db: &mut Db<'_>, config: &Config, job: Job, path: PathBuf, (dirty, held_bytes): (u64, u64)) -> Facts {
     let mut used_bytes = held_bytes;
     db.each_shard(|shard| used_bytes += shard.used_bytes());
-    let facts = Facts {
+    Facts {
         job,
-        path: rdb_path(config),
+        path,
+        keeps_history: config.log.keeps_history,
         checksum: config.rdbchecksum,
         packs: config.rdbcompression,
         version: COMPATIBLE_VERSION,
@@ -67,8 +82,31 @@ pub fn begin(
         now_s: db.now_ms() / 1000,
         dirty,
         kept_max_bytes: (used_bytes / 100 * u64::from(config.snapshot_buffer_percent)).max(KEPT_MIN_BYTES),
-    };
-    save::begin(db, store, facts).map_err(NotBegun::Refused)
+    }
+}
+
+/// Makes the cut of a rewrite of the log, if that can be now; its next file was prepared.
+pub fn begin_rewrite(db: &mut Db<'_>, store: &Arc<Store>, config: &Config, counted: (u64, u64)) {
+    db.lock_all();
+    if db.is_anything_held(true) || !store.log.is_on() {
+        return;
+    }
+    let position = db.position();
+    match store.log.cut(position) {
+        Ok(path) => {
+            log::info!("Background append only file rewriting started");
+            begin_base(db, store, config, path, counted);
+        }
+        Err(error) => log::warn!("Cannot rewrite the append-only file: {error}"),
+    }
+}
+
+/// Begins to write the base file of the log. Called with all shards locked.
+pub fn begin_base(db: &mut Db<'_>, store: &Arc<Store>, config: &Config, path: PathBuf, counted: (u64, u64)) {
+    let facts = facts_of(db, config, Job::Base, path, counted);
+    if let Err(refused) = save::begin(db, store, facts) {
+        store.log.rewritten(&Err(format!("{refused:?}")), 0, true);
+    }
 }
 
 fn begin_for(ctx: &mut Ctx<'_>, job: Job) -> Result<u64, NotBegun> {
@@ -130,6 +168,13 @@ pub fn bgsave(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         Err(NotBegun::Refused(Refused::NoThread(error))) => {
             log::warn!("Can't save in background: {error}");
             return ctx.fail(errors::save_failed(&error));
+        }
+        Err(NotBegun::Refused(Refused::Busy)) if ctx.store.log.status().rewrite_began.is_some() => {
+            if args.len() == 1 {
+                return ctx.fail(errors::BGSAVE_DURING_REWRITE);
+            }
+            ctx.store.schedule(true);
+            ctx.reply.simple("Background saving scheduled");
         }
         Err(NotBegun::Refused(_)) => return ctx.fail(errors::BGSAVE_IN_PROGRESS),
     }

@@ -32,6 +32,18 @@ pub fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     if !rest.is_empty() {
         return ctx.fail(errors::SYNTAX);
     }
+    // The append-only file is turned on or off first, as that may fail.
+    let privileged = super::debug::may_change_protected(ctx);
+    let mut trial = ctx.config.clone();
+    if trial.set_all_by(privileged, pairs).is_ok() && trial.log.on != ctx.config.log.on {
+        return super::aof::switch(ctx, trial.log.on, args, set_rest);
+    }
+    set_rest(ctx, args)
+}
+
+/// All of CONFIG SET but for the append-only file.
+fn set_rest(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
+    let (pairs, _) = args[2..].as_chunks::<2>();
     let settings = ctx.fleet.settings().clone();
     let (mut limits, mut classes) = (ctx.config.limits, 0);
     let (mut eviction, mut limit_bytes) = (ctx.config.eviction, ctx.config.maxmemory_bytes);
@@ -58,6 +70,7 @@ pub fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         (limits, classes) = (config.limits, config.notify.told());
         (eviction, limit_bytes) = (config.eviction, config.maxmemory_bytes);
         defrag = config.defrag;
+        ctx.store.log.set(super::aof::log_settings(config));
         ctx.db.totals().keys_max.store(config.tracking_table_keys_max, Ordering::Relaxed);
         Ok(())
     });

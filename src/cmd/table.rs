@@ -2,10 +2,15 @@
 
 use super::bits::{self, field, op};
 use super::ctx::{Exec, Sliced};
+use super::record::{
+    told_blmpop, told_bzmpop, told_deadline, told_del, told_field, told_fields, told_getset, told_hgetdel, told_hsetex,
+    told_msetex, told_number, told_restore, told_set, told_setex,
+};
 use super::spec::{self, Command};
 use super::{
-    acl, connection, control, debug, dump, expire, hashes, info, keys, latency, lists, many, memory, monitor, moves,
-    object, persistence, pubsub, scan, server, sets, settings, slowlog, sort, strings, tracking, transactions, zsets,
+    acl, aof, connection, control, debug, dump, expire, hashes, info, keys, latency, lists, many, memory, monitor,
+    moves, object, persistence, pubsub, scan, server, sets, settings, slowlog, sort, strings, tracking, transactions,
+    zsets,
 };
 use crate::acl::Channels;
 use crate::db::hold::Mode;
@@ -125,6 +130,12 @@ static OBJECT: &[Command<Exec>] = &[
     spec::OBJECT_HELP.run(Exec::new(server::help)),
 ];
 
+/// Is there a command of this name?
+#[must_use]
+pub fn is_known(name: &[u8]) -> bool {
+    ROWS.iter().any(|row| name.eq_ignore_ascii_case(row.name.as_bytes()))
+}
+
 /// All commands, with their numbers.
 pub static COMMANDS: LazyLock<&'static [Command<Exec>]> = LazyLock::new(|| spec::numbered(ROWS));
 
@@ -140,12 +151,12 @@ static ROWS: &[Command<Exec>] = &[
     spec::CLIENT.container(Exec::new(server::unknown_subcommand), CLIENT),
     // Strings
     spec::GET.run(Exec::new(strings::get)),
-    spec::SET.run(Exec::with_value(strings::set, 2)),
+    spec::SET.run(Exec::with_value(strings::set, 2).told(told_set)),
     spec::SETNX.run(Exec::with_value(strings::setnx, 2)),
-    spec::SETEX.run(Exec::with_value(strings::setex, 3)),
-    spec::PSETEX.run(Exec::with_value(strings::psetex, 3)),
-    spec::GETSET.run(Exec::with_value(strings::getset, 2)),
-    spec::GETDEL.run(Exec::new(strings::getdel)),
+    spec::SETEX.run(Exec::with_value(strings::setex, 3).told(told_setex)),
+    spec::PSETEX.run(Exec::with_value(strings::psetex, 3).told(told_setex)),
+    spec::GETSET.run(Exec::with_value(strings::getset, 2).told(told_getset)),
+    spec::GETDEL.run(Exec::new(strings::getdel).told(told_del)),
     spec::MSET.run(Exec::sliced(mset, &MSET)),
     spec::MGET.run(Exec::sliced(mget, &MGET)),
     spec::STRLEN.run(Exec::new(strings::strlen)),
@@ -154,17 +165,17 @@ static ROWS: &[Command<Exec>] = &[
     spec::DECR.run(Exec::new(strings::decr)),
     spec::INCRBY.run(Exec::new(strings::incrby)),
     spec::DECRBY.run(Exec::new(strings::decrby)),
-    spec::INCRBYFLOAT.run(Exec::new(strings::incrbyfloat)),
-    spec::GETEX.run(Exec::new(strings::getex)),
+    spec::INCRBYFLOAT.run(Exec::new(strings::incrbyfloat).told(told_number)),
+    spec::GETEX.run(Exec::new(strings::getex).told(told_deadline)),
     spec::GETRANGE.run(Exec::new(strings::getrange)),
     spec::SUBSTR.run(Exec::new(strings::getrange)),
     spec::SETRANGE.run(Exec::with_value(strings::setrange, 3)),
     spec::MSETNX.run(strings::PAIRS_MSETNX),
-    spec::MSETEX.run(strings::PAIRS_MSETEX),
+    spec::MSETEX.run(strings::PAIRS_MSETEX.told(told_msetex)),
     spec::LCS.run(Exec::new(strings::lcs)),
     spec::DIGEST.run(Exec::new(strings::digest)),
-    spec::DELEX.run(Exec::with_value(strings::delex, 3)),
-    spec::DELIFEQ.run(Exec::with_value(strings::delifeq, 2)),
+    spec::DELEX.run(Exec::with_value(strings::delex, 3).told(told_del)),
+    spec::DELIFEQ.run(Exec::with_value(strings::delifeq, 2).told(told_del)),
     // Bits
     spec::SETBIT.run(Exec::new(bits::setbit)),
     spec::GETBIT.run(Exec::new(bits::getbit)),
@@ -176,7 +187,7 @@ static ROWS: &[Command<Exec>] = &[
     // Hashes
     spec::HSET.run(hashes::MANY_HSET),
     spec::HMSET.run(hashes::MANY_HMSET),
-    spec::HSETNX.run(Exec::new(hashes::hsetnx)),
+    spec::HSETNX.run(Exec::new(hashes::hsetnx).told(told_field)),
     spec::HGET.run(Exec::new(hashes::hget)),
     spec::HMGET.run(hashes::MANY_HMGET),
     spec::HGETALL.run(Exec::new(hashes::hgetall)),
@@ -186,22 +197,22 @@ static ROWS: &[Command<Exec>] = &[
     spec::HEXISTS.run(Exec::new(hashes::hexists)),
     spec::HLEN.run(Exec::new(hashes::hlen)),
     spec::HSTRLEN.run(Exec::new(hashes::hstrlen)),
-    spec::HINCRBY.run(Exec::new(hashes::hincrby)),
-    spec::HINCRBYFLOAT.run(Exec::new(hashes::hincrbyfloat)),
+    spec::HINCRBY.run(Exec::new(hashes::hincrby).told(told_field)),
+    spec::HINCRBYFLOAT.run(Exec::new(hashes::hincrbyfloat).told(told_field)),
     spec::HRANDFIELD.run(Exec::new(hashes::hrandfield)),
     spec::HSCAN.run(Exec::new(scan::hscan)),
-    spec::HEXPIRE.run(hashes::MANY_HEXPIRE),
-    spec::HPEXPIRE.run(hashes::MANY_HPEXPIRE),
-    spec::HEXPIREAT.run(hashes::MANY_HEXPIREAT),
-    spec::HPEXPIREAT.run(hashes::MANY_HPEXPIREAT),
+    spec::HEXPIRE.run(hashes::MANY_HEXPIRE.told(told_fields)),
+    spec::HPEXPIRE.run(hashes::MANY_HPEXPIRE.told(told_fields)),
+    spec::HEXPIREAT.run(hashes::MANY_HEXPIREAT.told(told_fields)),
+    spec::HPEXPIREAT.run(hashes::MANY_HPEXPIREAT.told(told_fields)),
     spec::HTTL.run(hashes::MANY_HTTL),
     spec::HPTTL.run(hashes::MANY_HPTTL),
     spec::HEXPIRETIME.run(hashes::MANY_HEXPIRETIME),
     spec::HPEXPIRETIME.run(hashes::MANY_HPEXPIRETIME),
-    spec::HPERSIST.run(hashes::MANY_HPERSIST),
-    spec::HGETEX.run(hashes::MANY_HGETEX),
-    spec::HSETEX.run(hashes::MANY_HSETEX),
-    spec::HGETDEL.run(hashes::MANY_HGETDEL),
+    spec::HPERSIST.run(hashes::MANY_HPERSIST.told(told_fields)),
+    spec::HGETEX.run(hashes::MANY_HGETEX.told(told_fields)),
+    spec::HSETEX.run(hashes::MANY_HSETEX.told(told_hsetex)),
+    spec::HGETDEL.run(hashes::MANY_HGETDEL.told(told_hgetdel)),
     // Lists
     spec::LPUSH.run(lists::MANY_LPUSH),
     spec::RPUSH.run(lists::MANY_RPUSH),
@@ -224,7 +235,7 @@ static ROWS: &[Command<Exec>] = &[
     spec::BRPOP.run(Exec::new(lists::brpop)),
     spec::BLMOVE.run(Exec::new(lists::blmove)),
     spec::BRPOPLPUSH.run(Exec::new(lists::brpoplpush)),
-    spec::BLMPOP.run(Exec::new(lists::blmpop)),
+    spec::BLMPOP.run(Exec::new(lists::blmpop).told(told_blmpop)),
     // Sets
     spec::SADD.run(sets::MANY_SADD),
     spec::SREM.run(sets::MANY_SREM),
@@ -269,7 +280,7 @@ static ROWS: &[Command<Exec>] = &[
     spec::ZMPOP.run(Exec::new(zsets::zmpop)),
     spec::BZPOPMIN.run(Exec::new(zsets::bzpopmin)),
     spec::BZPOPMAX.run(Exec::new(zsets::bzpopmax)),
-    spec::BZMPOP.run(Exec::new(zsets::bzmpop)),
+    spec::BZMPOP.run(Exec::new(zsets::bzmpop).told(told_bzmpop)),
     spec::ZUNION.run(Exec::new(zsets::zunion)),
     spec::ZINTER.run(Exec::new(zsets::zinter)),
     spec::ZDIFF.run(Exec::new(zsets::zdiff)),
@@ -291,14 +302,14 @@ static ROWS: &[Command<Exec>] = &[
     spec::COPY.run(Exec::new(moves::copy)),
     spec::SWAPDB.run(Exec::new(moves::swapdb)),
     spec::DUMP.run(Exec::new(dump::dump)),
-    spec::RESTORE.run(Exec::with_value(dump::restore, 3)),
+    spec::RESTORE.run(Exec::with_value(dump::restore, 3).told(told_restore)),
     spec::OBJECT.container(Exec::new(server::unknown_subcommand), OBJECT),
     spec::SORT.run(Exec::new(sort::sort)),
     spec::SORT_RO.run(Exec::new(sort::sort_ro)),
-    spec::EXPIRE.run(Exec::new(expire::expire)),
-    spec::PEXPIRE.run(Exec::new(expire::pexpire)),
-    spec::EXPIREAT.run(Exec::new(expire::expireat)),
-    spec::PEXPIREAT.run(Exec::new(expire::pexpireat)),
+    spec::EXPIRE.run(Exec::new(expire::expire).told(told_deadline)),
+    spec::PEXPIRE.run(Exec::new(expire::pexpire).told(told_deadline)),
+    spec::EXPIREAT.run(Exec::new(expire::expireat).told(told_deadline)),
+    spec::PEXPIREAT.run(Exec::new(expire::pexpireat).told(told_deadline)),
     spec::TTL.run(Exec::new(expire::ttl)),
     spec::PTTL.run(Exec::new(expire::pttl)),
     spec::EXPIRETIME.run(Exec::new(expire::expiretime)),
@@ -341,6 +352,9 @@ static ROWS: &[Command<Exec>] = &[
     spec::MEMORY.container(Exec::new(server::unknown_subcommand), MEMORY),
     spec::SAVE.run(Exec::new(persistence::save)),
     spec::BGSAVE.run(Exec::new(persistence::bgsave)),
+    spec::BGREWRITEAOF.run(Exec::new(aof::bgrewriteaof)),
+    spec::WAIT.run(Exec::new(aof::wait)),
+    spec::WAITAOF.run(Exec::new(aof::waitaof)),
     spec::LASTSAVE.run(Exec::new(persistence::lastsave)),
     spec::SHUTDOWN.run(Exec::new(persistence::shutdown)),
 ];

@@ -78,17 +78,7 @@ macro_rules! kept {
 }
 
 kept! {
-Later Switch "aof-disable-auto-gc" [] = "no";
-Later Switch "aof-load-truncated" [] = "yes";
-Later Switch "aof-rewrite-incremental-fsync" [] = "yes";
-Later Switch "aof-timestamp-enabled" [] = "no";
-Later Switch "aof-use-rdb-preamble" [] = "yes";
 Later Word "aof_rewrite_cpulist" [] = "";
-Later Word "appenddirname" [] = "appendonlydir";
-Later Word "appendfilename" [] = "appendonly.aof";
-Later Word "appendfsync" [] = "everysec";
-Later Memory "auto-aof-rewrite-min-size" [] = "67108864";
-Later Number "auto-aof-rewrite-percentage" [] = "100";
 Later Word "bgsave_cpulist" [] = "";
 Later Number "busy-reply-threshold" ["lua-time-limit"] = "5000";
 Later Switch "cluster-allow-pubsubshard-when-down" [] = "yes";
@@ -115,7 +105,6 @@ Later Word "masterauth" [] = "";
 Later Word "masteruser" [] = "";
 Later Number "min-replicas-max-lag" ["min-slaves-max-lag"] = "10";
 Later Number "min-replicas-to-write" ["min-slaves-to-write"] = "0";
-Later Switch "no-appendfsync-on-rewrite" [] = "no";
 Later Word "propagation-error-behavior" [] = "ignore";
 Later Switch "rdb-del-sync-files" [] = "no";
 Later Switch "rdb-save-incremental-fsync" [] = "yes";
@@ -167,6 +156,8 @@ Fixed Number "active-defrag-threshold-upper" [] = "100";
 Fixed Number "active-expire-effort" [] = "1";
 Fixed Switch "activerehashing" [] = "yes";
 Fixed Switch "always-show-logo" [] = "no";
+Fixed Switch "aof-use-rdb-preamble" [] = "yes";
+Fixed Switch "aof-rewrite-incremental-fsync" [] = "yes";
 Later Words "bind-source-addr" [] = "";
 Fixed Word "bio_cpulist" [] = "";
 Fixed Switch "crash-log-enabled" [] = "yes";

@@ -8,6 +8,7 @@
 mod cli;
 mod file;
 mod kept;
+mod log;
 mod memcached;
 mod memory;
 mod operator;
@@ -22,6 +23,8 @@ use std::collections::BTreeMap;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
+
+pub use log::LogConfig;
 
 pub use cli::{Start, StartError, parse_command_line};
 pub use rewrite::{replace_file, rewrite};
@@ -147,6 +150,8 @@ pub struct Config {
     pub stop_writes_on_bgsave_error: bool,
     /// Of the memory in use, what a snapshot may keep beside it before those who write wait.
     pub snapshot_buffer_percent: u32,
+    /// The append-only file.
+    pub log: LogConfig,
     /// Absolute path of the file this was read from.
     pub config_file: Option<PathBuf>,
 }
@@ -218,6 +223,7 @@ impl Default for Config {
             rdbchecksum: false,
             stop_writes_on_bgsave_error: false,
             snapshot_buffer_percent: 0,
+            log: LogConfig::default(),
             config_file: None,
         };
         for directive in DIRECTIVES.iter() {

@@ -7,11 +7,12 @@ use std::sync::LazyLock;
 
 use super::Config;
 use super::kept::KEPT;
+use super::log::LOG;
 use super::memory::MEMORY;
 use super::operator::OPERATOR;
 use super::texts::{
-    bind_addrs, bind_text, no_persistence, optional_path, output_limits, output_limits_text, path_text,
-    save_points_text, set_cpu_list, set_dbfilename, set_dir, set_locale_collate, set_save_points,
+    bind_addrs, bind_text, optional_path, output_limits, output_limits_text, path_text, save_points_text, set_cpu_list,
+    set_dbfilename, set_dir, set_locale_collate, set_save_points,
 };
 use super::value::{self, ValueError};
 use crate::base::cpu;
@@ -140,7 +141,7 @@ const HZ_MAX: i64 = 500;
 
 /// Every directive, in the order of `--help` and CONFIG GET.
 pub static DIRECTIVES: LazyLock<Vec<&'static Directive>> =
-    LazyLock::new(|| ROWS.iter().chain(MEMORY).chain(OPERATOR).chain(KEPT).collect());
+    LazyLock::new(|| ROWS.iter().chain(MEMORY).chain(LOG).chain(OPERATOR).chain(KEPT).collect());
 
 static ROWS: &[Directive] = &[
     Directive {
@@ -799,18 +800,6 @@ static ROWS: &[Directive] = &[
             max: 100,
             get: |c| c.snapshot_buffer_percent.into(),
             set: |c, v| c.snapshot_buffer_percent = narrow(v),
-        },
-    },
-    Directive {
-        name: "appendonly",
-        aliases: &[],
-        group: Group::Persistence,
-        default: "no",
-        mutability: Mutability::Mutable,
-        summary: "Append-only file; only no is accepted yet",
-        kind: Kind::Bool {
-            get: |_| false,
-            set: |_, on| if on { Err(no_persistence("appendonly no")) } else { Ok(()) },
         },
     },
 ];

@@ -157,22 +157,23 @@ const DEFAULTS: &[(&str, &str, Mutability)] = &[
     ("stop-writes-on-bgsave-error", "yes", Mutability::Mutable),
     ("snapshot-buffer-percent", "3", Mutability::Mutable),
     ("appendonly", "no", Mutability::Mutable),
+    ("appendfilename", "appendonly.aof", Mutability::Immutable),
+    ("appenddirname", "appendonlydir", Mutability::Immutable),
+    ("appendfsync", "everysec", Mutability::Mutable),
+    ("no-appendfsync-on-rewrite", "no", Mutability::Mutable),
+    ("aof-timestamp-enabled", "no", Mutability::Mutable),
+    ("aof-load-truncated", "yes", Mutability::Mutable),
+    ("aof-disable-auto-gc", "no", Mutability::Mutable),
+    ("auto-aof-rewrite-percentage", "100", Mutability::Mutable),
+    ("auto-aof-rewrite-min-size", "67108864", Mutability::Mutable),
 ];
 
 /// Those that are accepted and do nothing, with the values that redis-server 7.0 tells. Nothing else may be among them.
 #[rustfmt::skip]
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
-    ("aof-disable-auto-gc", "no"),
-    ("aof-load-truncated", "yes"),
     ("aof-rewrite-incremental-fsync", "yes"),
-    ("aof-timestamp-enabled", "no"),
     ("aof-use-rdb-preamble", "yes"),
     ("aof_rewrite_cpulist", ""),
-    ("appenddirname", "appendonlydir"),
-    ("appendfilename", "appendonly.aof"),
-    ("appendfsync", "everysec"),
-    ("auto-aof-rewrite-min-size", "67108864"),
-    ("auto-aof-rewrite-percentage", "100"),
     ("bgsave_cpulist", ""),
     ("busy-reply-threshold", "5000"),
     ("cluster-allow-pubsubshard-when-down", "yes"),
@@ -199,7 +200,6 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("masteruser", ""),
     ("min-replicas-max-lag", "10"),
     ("min-replicas-to-write", "0"),
-    ("no-appendfsync-on-rewrite", "no"),
     ("propagation-error-behavior", "ignore"),
     ("rdb-del-sync-files", "no"),
     ("rdb-save-incremental-fsync", "yes"),
@@ -408,6 +408,9 @@ const ACCEPTED: &[(&str, &str)] = &[
     ("stop-writes-on-bgsave-error no", "no"),
     ("snapshot-buffer-percent 100", "100"),
     ("appendonly NO", "no"),
+    ("appendonly yes", "yes"),
+    ("appendfsync ALWAYS", "always"),
+    ("auto-aof-rewrite-min-size 1mb", "1048576"),
 ];
 
 #[test]
@@ -509,7 +512,11 @@ const REFUSED_LINES: &[(&str, &str)] = &[
     ("dbfilename \"\"", "dbfilename must be a name"),
     ("snapshot-buffer-percent 0", "argument must be between 1 and 100 inclusive"),
     ("appendonly maybe", "argument must be 'yes' or 'no'"),
-    ("appendonly yes", "there is no append-only file yet: only 'appendonly no' is accepted"),
+    ("appendfilename a/b", "appendfilename can't be a path, just a filename"),
+    ("appenddirname a/b", "appenddirname can't be a path, just a dirname"),
+    ("appenddirname \"\"", "it must be a name"),
+    ("appendfsync sometimes", "argument(s) must be one of the following: everysec, always, no"),
+    ("auto-aof-rewrite-percentage -1", "argument must be between 0 and 2147483647 inclusive"),
     ("requirepass \"abc", "Unbalanced quotes in configuration line"),
     ("include other.conf", "Fatal error, can't open config file 'other.conf': No such file or directory (os error 2)"),
     ("foo bar", "Bad directive or wrong number of arguments: there is no 'foo'"),

@@ -14,10 +14,6 @@ use crate::base::cpu;
 
 const BIND_ADDRS_MAX: usize = 16;
 
-pub(super) fn no_persistence(accepted: &str) -> ValueError {
-    ValueError::Refused(format!("there is no append-only file yet: only '{accepted}' is accepted").into())
-}
-
 pub(super) fn save_points_text(config: &Config) -> Vec<u8> {
     let text = |point: &SavePoint| format!("{} {}", point.seconds, point.changes);
     config.save_points.points().iter().map(text).collect::<Vec<_>>().join(" ").into_bytes()

@@ -248,16 +248,16 @@ impl Db<'_> {
     #[inline(never)]
     fn counted_word(&mut self, word: u32) -> u32 {
         let Settings { lfu_log_factor, lfu_decay_minutes, .. } = self.shard.eviction.settings;
-        let count = count_of(word, self.now_ms, lfu_decay_minutes);
+        let count = count_of(word, self.clock_ms, lfu_decay_minutes);
         let one_in = count.saturating_sub(u64::from(COUNT_NEW)) * u64::from(lfu_log_factor) + 1;
         let more = count < u64::from(COUNT_MAX) && self.shard.eviction.rng.below(one_in) == 0;
-        counted(count + u64::from(more), self.now_ms)
+        counted(count + u64::from(more), self.clock_ms)
     }
 
     /// Lets a key look as if it had been used so often (RESTORE FREQ).
     pub fn set_count_of_uses(&mut self, key: Key<'_>, count: u64) {
         if let Some(found) = self.find(key) {
-            let word = counted(count, self.now_ms);
+            let word = counted(count, self.clock_ms);
             self.set_clock(found.handle, word);
         }
     }
@@ -302,7 +302,7 @@ impl Db<'_> {
     /// Lets a key look as if it had not been used for so long.
     pub fn set_idle_seconds(&mut self, key: Key<'_>, seconds: u64) {
         if let Some(found) = self.find(key) {
-            self.set_clock(found.handle, clock_of_idle(seconds, tick(self.now_ms)));
+            self.set_clock(found.handle, clock_of_idle(seconds, tick(self.clock_ms)));
         }
     }
 }

@@ -200,8 +200,9 @@ impl Db<'_> {
         let key = Key { bytes: &name, hash, site: Site::NONE };
         self.set_untouching(true);
         let (mut expired, mut emptied) = (0, false);
+        let mut gone = self.shard.listeners.is_logged().then(Vec::new);
         let done = self.edit::<Hash, _>(key, Missing::Skip, |edit| {
-            expired = edit.expire(now_ms, budget);
+            expired = edit.expire_noting(now_ms, budget, gone.as_mut());
             emptied = edit.look().is_empty();
             Ok(())
         });
@@ -211,6 +212,7 @@ impl Db<'_> {
             return 0;
         }
         self.count_expired_fields(expired);
+        self.note_fields_gone(key, gone.unwrap_or_default());
         self.mark_changed(index, hash);
         if !self.shard.listeners.is_idle() {
             self.tell(index, Event::HExpired, key, 0);

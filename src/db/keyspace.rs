@@ -15,6 +15,7 @@
 //! - K2. Who holds a lock waits only for locks of shards with a higher index, and for nothing else.
 #![allow(unsafe_code)]
 
+use super::journal::Gone;
 use super::listeners::{Listeners, News};
 use super::tracking::Totals;
 use super::{Db, Key, Locator, Shard, locks::Locks};
@@ -108,6 +109,9 @@ pub trait Access {
 
     /// Takes it, in order.
     fn take_news(&mut self) -> Vec<News>;
+
+    /// Takes what has gone by itself, in order (see `journal`).
+    fn take_gone(&mut self) -> Vec<Gone>;
 
     /// What is tracked, of all shards and workers.
     fn totals(&self) -> &Totals;
@@ -337,6 +341,10 @@ impl Access for Alone {
         std::mem::take(self.shard().listeners.news())
     }
 
+    fn take_gone(&mut self) -> Vec<Gone> {
+        std::mem::take(&mut self.shard().listeners.gone)
+    }
+
     fn totals(&self) -> &Totals {
         self.keyspace.totals()
     }
@@ -381,8 +389,10 @@ impl Shared {
         let due = shard.next_due_ms();
         self.keyspace().tell(&mut shard);
         let mut news = std::mem::take(shard.listeners.news());
+        let mut gone = std::mem::take(&mut shard.listeners.gone);
         drop(shard);
         self.locks.news.append(&mut news);
+        self.locks.gone.append(&mut gone);
         if self.is_mine(index)
             && let Some(due) = due
         {
@@ -486,6 +496,10 @@ impl Access for Shared {
 
     fn take_news(&mut self) -> Vec<News> {
         std::mem::take(&mut self.locks.news)
+    }
+
+    fn take_gone(&mut self) -> Vec<Gone> {
+        std::mem::take(&mut self.locks.gone)
     }
 
     fn totals(&self) -> &Totals {

@@ -11,6 +11,7 @@
 
 use super::event::Event;
 use super::item::Key;
+use super::journal::Gone;
 use super::tracking::{Entry, Reader, Totals, Tracked};
 use super::view::Db;
 use crate::base::notify::class;
@@ -33,6 +34,8 @@ pub enum News {
 /// Beside the classes of events: clients have read keys of this shard; clients are told of every change.
 const READ: u32 = 1 << 16;
 const BROADCAST: u32 = 1 << 17;
+/// What goes by itself is noted.
+pub(super) const LOGGED: u32 = 1 << 18;
 const CLASSES: u32 = 0xffff;
 
 fn stale(entry: Entry, by: u64) -> News {
@@ -43,11 +46,13 @@ fn stale(entry: Entry, by: u64) -> News {
 #[derive(Default)]
 pub struct Listeners {
     /// Classes of events that are published, and the bits above.
-    wanted: u32,
+    pub(super) wanted: u32,
     /// Which change of the settings that is from, from 1 on.
     version: u64,
     news: Vec<News>,
     tracked: Tracked,
+    /// What has gone by itself (see `journal`).
+    pub(super) gone: Vec<Gone>,
 }
 
 impl Listeners {
@@ -97,10 +102,11 @@ impl Listeners {
     #[cold]
     #[inline(never)]
     pub(super) fn tell(&mut self, database: usize, event: Event, hash: u64, name: &[u8], by: u64) {
+        self.note_if_gone(database, event, name);
         if self.wants(event.class()) {
             self.news.push(News::Event { database, event, name: name.into() });
         }
-        if self.wanted & !CLASSES != 0 && !matches!(event, Event::KeyMiss | Event::New) {
+        if self.wanted & (READ | BROADCAST) != 0 && !matches!(event, Event::KeyMiss | Event::New) {
             self.tell_caches(hash, name, by);
         }
     }
@@ -221,6 +227,7 @@ impl Db<'_> {
     pub(super) fn gather_news(&mut self) {
         if let Some(locks) = &mut self.locks {
             locks.news.append(&mut self.shard.listeners.news);
+            locks.gone.append(&mut self.shard.listeners.gone);
         }
     }
 

@@ -14,6 +14,7 @@
 
 use super::access::Uses;
 use super::evict::Step;
+use super::journal::Gone;
 use super::keyspace::{Fetch, Keyspace, Locate, PeekLocator, SHARDS_MAX};
 use super::listeners::News;
 use super::{Db, Shard};
@@ -85,6 +86,8 @@ pub(super) struct Locks {
     pub(super) pending: ShardSet,
     /// What this worker has to tell of what it has done (see `listeners`).
     pub(super) news: Vec<News>,
+    /// What has gone by itself (see `journal`).
+    pub(super) gone: Vec<Gone>,
     nowhere: Box<Shard>,
 }
 
@@ -100,6 +103,7 @@ impl Locks {
             current: NONE,
             pending: ShardSet::default(),
             news: Vec::new(),
+            gone: Vec::new(),
             nowhere,
         })
     }
@@ -157,7 +161,17 @@ impl<'a> Db<'a> {
         let shard = unsafe { &mut *std::ptr::from_mut(&mut *locks.nowhere) };
         let stamps = Uses::of(locks.keyspace.uses.load(Ordering::Relaxed)).stamps(now_ms);
         let epoch = Db::NOT_LOCATED;
-        Db { shard, locks: Some(locks), index, now_ms, stamps, epoch, untouching: false, whole: false }
+        Db {
+            shard,
+            locks: Some(locks),
+            index,
+            now_ms,
+            clock_ms: now_ms,
+            stamps,
+            epoch,
+            untouching: false,
+            whole: false,
+        }
     }
 
     /// Are there other workers?

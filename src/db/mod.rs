@@ -17,6 +17,7 @@ pub mod evict;
 mod fields;
 pub mod hold;
 pub mod item;
+pub mod journal;
 pub mod keyspace;
 pub mod listeners;
 mod locks;

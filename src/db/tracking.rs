@@ -53,6 +53,8 @@ pub struct Totals {
     pub items: AtomicU64,
     /// The most keys there may be; 0: any number.
     pub keys_max: AtomicU64,
+    /// The position of the next change that is logged (`journal`).
+    pub position: AtomicU64,
 }
 
 impl Totals {

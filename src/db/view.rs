@@ -15,8 +15,10 @@ use dolmen_slab::{Handle, Kind, Slab};
 pub struct Db<'a> {
     pub(super) shard: &'a mut Shard,
     pub(super) index: usize,
-    /// Unix time of the command.
+    /// Unix time of the command: what is due by then is gone. 0 while a log of changes is read again, as nothing goes by itself then.
     pub(super) now_ms: u64,
+    /// The same, whatever is read again: what times are reckoned from.
+    pub(super) clock_ms: u64,
     /// How access words are written.
     pub(super) stamps: Stamps,
     /// The table's when the sites of its keys were made: they are good while it stays so.
@@ -54,7 +56,7 @@ impl<'a> Db<'a> {
         shard.databases_used = shard.databases_used.max(index + 1);
         let epoch = shard.databases[index].table.epoch();
         let stamps = shard.stamps(now_ms);
-        Db { shard, index, now_ms, stamps, epoch, untouching: false, whole: false, locks: None }
+        Db { shard, index, now_ms, clock_ms: now_ms, stamps, epoch, untouching: false, whole: false, locks: None }
     }
 
     /// An epoch that no table has.
@@ -70,6 +72,19 @@ impl<'a> Db<'a> {
     #[must_use]
     pub fn now_ms(&self) -> u64 {
         self.now_ms
+    }
+
+    /// What a time that is told relative to now is reckoned from.
+    #[inline(always)]
+    #[must_use]
+    pub fn clock_ms(&self) -> u64 {
+        self.clock_ms
+    }
+
+    /// Nothing goes by itself: what a log says was there is there until the log says that it has gone.
+    #[cold]
+    pub fn freeze(&mut self) {
+        self.now_ms = 0;
     }
 
     #[inline(always)]
@@ -101,15 +116,17 @@ impl<'a> Db<'a> {
     /// Swaps two databases in every shard.
     pub fn swap_databases(&mut self, a: usize, b: usize) {
         let now_ms = self.now_ms;
-        let mut news = Vec::new();
+        let (mut news, mut gone) = (Vec::new(), Vec::new());
         self.each_shard(|shard| {
             if a != b && !shard.watches.is_empty() {
                 shard.touch_swapped(a, b, now_ms);
                 news.append(shard.listeners.news());
+                gone.append(&mut shard.listeners.gone);
             }
             shard.swap(a, b);
         });
         self.shard.listeners.news().append(&mut news);
+        self.shard.listeners.gone.append(&mut gone);
         self.gather_news();
         if a != b {
             self.tell_flushed();
@@ -316,7 +333,7 @@ impl<'a> Db<'a> {
     /// Sees to it that the wheel fires for a deadline; `armed` is the code the item has so far.
     pub(super) fn arm(&mut self, hash: u64, deadline_ms: u64, armed: u16) -> Result<Expiry, DbError> {
         debug_assert!(deadline_ms <= item::DEADLINE_MAX_MS);
-        let now_ms = self.now_ms;
+        let now_ms = self.clock_ms;
         let Shard { slab, databases, .. } = &mut *self.shard;
         let wheel = databases[self.index].wheel.get_or_insert_with(|| Box::new(super::Wheel::new(now_ms)));
         let armed = wheel.arm(slab, super::background::prefix(hash), deadline_ms, armed)?;

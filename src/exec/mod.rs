@@ -15,6 +15,7 @@ use crate::acl::Acl;
 use crate::base::clock::Clock;
 use crate::base::out::Out;
 use crate::base::rng::Rng;
+use crate::cmd::aof;
 use crate::cmd::blocking::Blocking;
 use crate::cmd::client::{Clients, gate};
 use crate::cmd::control::Pause;
@@ -22,6 +23,7 @@ use crate::cmd::ctx::{Asks, Budget, Ctx, Exec, Facts, NOBODY, Stats, Task};
 use crate::cmd::fleet::{Fleet, Local};
 use crate::cmd::persistence::{self, NotBegun};
 use crate::cmd::profile::Profile;
+use crate::cmd::record::Recorder;
 use crate::cmd::room::{Made, Room};
 use crate::cmd::spec::Commands;
 use crate::config::Config;
@@ -60,6 +62,10 @@ pub struct Engine<A = Alone> {
     /// This worker's part of a save, and of a load.
     pub pass: save::Pass,
     pub intake: load::Intake,
+    /// What this worker has to log.
+    pub recorder: Recorder,
+    /// A log of changes is read again: nothing goes by itself.
+    pub frozen: bool,
 }
 
 impl Engine<Alone> {
@@ -111,6 +117,8 @@ impl<A: Access> Engine<A> {
             saves_by_itself: false,
             pass: save::Pass::default(),
             intake: load::Intake::default(),
+            recorder: Recorder::default(),
+            frozen: false,
             clock,
         }
     }
@@ -167,6 +175,68 @@ impl<A: Access> Engine<A> {
             // The next look will do.
             Err(NotBegun::Refused(_) | NotBegun::Held) => {}
         }
+    }
+
+    /// Begins to rewrite the log if that is due, or was put off: first its next file is made, by another thread.
+    pub fn rewrite_if_due(&mut self) {
+        if aof::rewrite_is_due(&self.store, &self.config) {
+            self.store.log.prepare(!self.store.log.status().unfinished);
+        }
+    }
+
+    /// The next file of the log is there: makes the cut between it and the last one.
+    pub fn begin_rewrite(&mut self) {
+        if self.store.is_saving() || self.store.is_loading() {
+            return;
+        }
+        let counted =
+            (self.fleet.sum(&self.stats, |stats| stats.dirty), self.fleet.sum(&self.stats, Stats::held_bytes));
+        let mut db = self.keyspace.db(0, self.clock.unix_ms());
+        persistence::begin_rewrite(&mut db, &self.store, &self.config, counted);
+        db.unlock();
+    }
+
+    /// Hands over what this worker has to log.
+    pub fn hand_over_log(&mut self) {
+        if self.blocking.logs() {
+            let gone = self.keyspace.take_gone();
+            let batch = self.recorder.take(gone);
+            self.store.log.push(&self.store, self.fleet.me(), batch);
+        }
+    }
+
+    /// While a log is loaded no key goes by itself.
+    pub fn freeze_while_loading(&mut self) {
+        let store = &self.store;
+        if store.load().is_some_and(|loading| loading.is_log()) {
+            for index in 0..self.keyspace.own_shards() {
+                self.keyspace.with_own_shard(index, |shard| {
+                    if store.is_loading() {
+                        shard.active_expire = false;
+                    }
+                });
+            }
+        }
+    }
+
+    /// All of the log is loaded, and goes on from here.
+    ///
+    /// # Errors
+    /// If its files cannot be opened.
+    pub fn begin_log(&mut self) -> std::io::Result<()> {
+        let log = &self.store.log;
+        let file = log.with_files(|files| {
+            if files.is_empty() {
+                files.begin_base(&crate::store::empty_snapshot())?;
+            }
+            files.reopen()
+        })?;
+        log.measure();
+        log.set(aof::log_settings(&self.config));
+        let position = self.keyspace.totals().position.load(Ordering::Acquire);
+        log.begin(&self.store, file.0, position)?;
+        self.keyspace.each_shard(|shard| shard.listeners.set_logged(true));
+        Ok(())
     }
 
     /// Works on a save for some time.
@@ -234,6 +304,7 @@ impl<A: Access> Engine<A> {
             ctx.db.lock_all();
             let removed = ctx.db.flush();
             ctx.change(removed as u64);
+            ctx.log_for_other(&[b"FLUSHDB"]);
             apply_effects(&mut ctx);
         }
     }
@@ -267,8 +338,12 @@ impl<A: Access> Engine<A> {
     /// The same for any client, or none.
     #[inline(always)]
     fn ctx_of<'a>(&'a mut self, me: u32, database: usize, resp3: bool, out: &'a mut Out) -> Ctx<'a> {
+        let mut db = self.keyspace.db(database, self.clock.unix_ms());
+        if self.frozen {
+            db.freeze();
+        }
         Ctx {
-            db: self.keyspace.db(database, self.clock.unix_ms()),
+            db,
             reply: Reply::new(out, resp3),
             clients: &mut self.clients,
             me,
@@ -284,6 +359,7 @@ impl<A: Access> Engine<A> {
             facts: &self.facts,
             fleet: &self.fleet,
             store: &self.store,
+            recorder: &mut self.recorder,
             commands: &self.commands,
             clock: &self.clock,
             rng: &mut self.rng,

@@ -176,7 +176,7 @@ impl<A: Access> Engine<A> {
                     if ctx.changed & FAILED != 0 {
                         ctx.profile.failed(row.number());
                     }
-                    apply_effects(&mut ctx);
+                    apply_effects_of(&mut ctx, row, argv);
                 }
                 if outcome != Outcome::Done {
                     return broken_off(&mut ctx, row, argv, outcome, begun + i, stretch);
@@ -260,6 +260,7 @@ impl<A: Access> Engine<A> {
             }
             // What the slow log would keep; the request itself goes with the task.
             let kept = slowlog::kept(row, &args);
+            let told = ctx.keep_command(row, &args);
             drop(args);
             let kept: Vec<&[u8]> = kept.iter().map(Vec::as_slice).collect();
             let request = std::mem::take(carry);
@@ -271,7 +272,7 @@ impl<A: Access> Engine<A> {
             return match ctx.task.take() {
                 Some(task) => {
                     ctx.stats.suspended += 1;
-                    End::Suspended(0, Box::new(Timed::new(task, row, &kept, 0)))
+                    End::Suspended(0, Box::new(Timed::new(task, row, &kept, 0).telling(told)))
                 }
                 None => End::All,
             };
@@ -342,19 +343,22 @@ impl<A: Access> Engine<A> {
                 match if reasons & row.heeds == 0 { Verdict::Run } else { look_twice(&mut ctx, row, args, reasons) } {
                     Verdict::Run => {
                         let mut stretch = Stretch::new(ctx.profile.ticker.now());
+                        ctx.keep_value(row);
                         let outcome = (row.run.run)(&mut ctx, args);
                         stretch.add(row.short_number());
                         if ctx.changed & FAILED != 0 {
                             ctx.profile.failed(row.number());
                         }
-                        apply_effects(&mut ctx);
+                        apply_effects_of(&mut ctx, row, args);
                         ctx.client().last_command = &row.name;
-                        if outcome == Outcome::Done {
+                        let end = if outcome == Outcome::Done {
                             settle(&mut ctx, &mut stretch, row, args);
                             End::All
                         } else {
                             broken_off(&mut ctx, row, args, outcome, 0, stretch)
-                        }
+                        };
+                        ctx.recorder.value = None;
+                        end
                     }
                     Verdict::Refused => End::All,
                     Verdict::Queue => {
@@ -419,7 +423,7 @@ fn broken_off(
             let ticks = ctx.profile.ticker.now().saturating_sub(stretch.since);
             stretch.take_back(row.short_number());
             ctx.profile.settle(&mut stretch);
-            End::Suspended(i, Box::new(Timed::new(task, row, args, ticks)))
+            End::Suspended(i, Box::new(Timed::new(task, row, args, ticks).told(ctx, args)))
         }
         _ => {
             settle(ctx, &mut stretch, row, args);
@@ -434,12 +438,39 @@ fn broken_off(
 pub fn apply_effects(ctx: &mut Ctx<'_>) {
     ctx.changed &= !FAILED;
     if ctx.changed != 0 {
-        if ctx.blocking.has_ready() {
-            serve_ready(ctx);
+        if ctx.blocking.has_follow_up() {
+            follow_up(ctx, None);
         }
         ctx.stats.dirty += ctx.changed;
         ctx.changed = 0;
     }
+}
+
+/// The same behind the run of a command, which is not said yet in the log.
+#[inline(always)]
+fn apply_effects_of(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>) {
+    ctx.changed &= !FAILED;
+    if ctx.changed != 0 {
+        if ctx.blocking.has_follow_up() {
+            follow_up(ctx, Some((row, args)));
+        }
+        ctx.stats.dirty += ctx.changed;
+        ctx.changed = 0;
+    }
+}
+
+/// Logs what was changed, and then serves those who have waited for it.
+#[cold]
+#[inline(never)]
+fn follow_up(ctx: &mut Ctx<'_>, command: Option<(&'static Command<Exec>, Args<'_>)>) {
+    if let Some((row, args)) = command {
+        ctx.record(row, args);
+    }
+    ctx.commit_record();
+    if ctx.blocking.has_ready() {
+        serve_ready(ctx);
+    }
+    ctx.settle_follow_up();
 }
 
 /// Answers a request that does not run. Only what runs counts as processed.

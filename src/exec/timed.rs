@@ -1,6 +1,7 @@
 //! A command that goes on in slices, with the time that it takes: what waiting it does is not counted.
 
 use crate::cmd::ctx::{Args, Budget, Ctx, Exec, FAILED, Task};
+use crate::cmd::record::Told;
 use crate::cmd::slowlog;
 use crate::cmd::spec::Command;
 use crate::db::Db;
@@ -12,19 +13,36 @@ pub struct Timed {
     ticks: u64,
     /// What the slow log would keep.
     args: Vec<Vec<u8>>,
+    /// The command, to be logged at its first change, if changes are logged.
+    told: Option<Box<Told>>,
 }
 
 impl Timed {
     /// It has taken so many ticks before it was suspended.
     pub fn new(task: Box<dyn Task>, row: &'static Command<Exec>, args: Args<'_>, ticks: u64) -> Timed {
-        Timed { task, row, ticks, args: slowlog::kept(row, args) }
+        Timed { task, row, ticks, args: slowlog::kept(row, args), told: None }
+    }
+
+    /// The same of a command that may change something in its later slices.
+    pub fn told(self, ctx: &mut Ctx<'_>, args: Args<'_>) -> Timed {
+        let told = ctx.keep_command(self.row, args);
+        self.telling(told)
+    }
+
+    pub fn telling(self, told: Option<Box<Told>>) -> Timed {
+        Timed { told, ..self }
     }
 }
 
 impl Task for Timed {
     fn step(&mut self, ctx: &mut Ctx<'_>, budget: &mut Budget) -> bool {
         let from = ctx.profile.ticker.now();
+        (ctx.recorder.task, ctx.recorder.stepping) = (self.told.take(), true);
         let done = self.task.step(ctx, budget);
+        if ctx.changed & !FAILED != 0 {
+            ctx.record_task();
+        }
+        (self.told, ctx.recorder.stepping) = (ctx.recorder.task.take(), false);
         self.ticks += ctx.profile.ticker.now().saturating_sub(from);
         if done {
             self.ticks += self.task.ticks_besides();
@@ -41,7 +59,8 @@ impl Task for Timed {
     }
 
     fn bytes(&self) -> usize {
-        self.task.bytes() + self.args.iter().map(Vec::capacity).sum::<usize>()
+        let told = self.told.as_ref().map_or(0, |told| told.bytes());
+        self.task.bytes() + told + self.args.iter().map(Vec::capacity).sum::<usize>()
     }
 
     fn waits_for_room(&self) -> bool {

@@ -161,6 +161,8 @@ fn run(ctx: &mut Ctx<'_>, mut queue: Queue) -> (Vec<Piece>, bool) {
         if ctx.pubsub.is_watched() {
             show(ctx, row, args);
         }
+        ctx.keep_value(row);
+        let changes = ctx.changed;
         let mut stretch = Stretch::new(ctx.profile.ticker.now());
         let outcome = if ctx.client().gate & gate::RESTRICTED == 0 {
             (row.run.run)(ctx, args)
@@ -188,6 +190,10 @@ fn run(ctx: &mut Ctx<'_>, mut queue: Queue) -> (Vec<Piece>, bool) {
             ctx.profile.failed(row.number());
             ctx.changed &= !FAILED;
         }
+        if ctx.changed != changes {
+            ctx.record(row, args);
+        }
+        ctx.recorder.value = None;
         let ticks = ctx.profile.settle(&mut stretch);
         if ticks >= ctx.profile.notable_ticks {
             slowlog::note(ctx, row, || slowlog::kept(row, args), ticks);

@@ -27,6 +27,12 @@ impl<B: Backend> Backend for Checked<B> {
     fn flush<H: Handler>(&mut self, handler: &mut H) {
         self.inner.flush(&mut Guard { handler, contract: &mut self.contract });
     }
+    fn hold(&mut self, number: u64) {
+        self.inner.hold(number);
+    }
+    fn release(&mut self, number: u64) {
+        self.inner.release(number);
+    }
     fn out(&mut self, conn: ConnId) -> Option<&mut Out> {
         let out = self.inner.out(conn);
         self.contract.out(conn, out.is_some());

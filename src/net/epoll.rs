@@ -148,6 +148,8 @@ pub struct Epoll {
     pool: Pool,
     /// Connections with something to flush.
     dirty: Vec<ConnId>,
+    /// Connections whose output waits for a release, in part at least.
+    holding: Vec<ConnId>,
     /// Connections with something to do in the next turn, in order.
     ready: VecDeque<ConnId>,
     /// Of those, so many stood there before this turn, and were not served in it yet.
@@ -188,6 +190,7 @@ impl Epoll {
             conns: Slots::new(),
             pool: Pool::new(),
             dirty: Vec::new(),
+            holding: Vec::new(),
             ready: VecDeque::new(),
             unserved: 0,
             slices: Vec::with_capacity(sys::SEND_SLICES_MAX),
@@ -401,6 +404,16 @@ impl Backend for Epoll {
         self.dirty.clear();
     }
 
+    fn hold(&mut self, number: u64) {
+        self.hold_new(number);
+    }
+
+    fn release(&mut self, number: u64) {
+        if !self.holding.is_empty() {
+            self.free_held(number);
+        }
+    }
+
     fn out(&mut self, conn: ConnId) -> Option<&mut Out> {
         let c = self.conns.get_mut(conn)?;
         if c.flags & DEAF != 0 {
@@ -481,7 +494,7 @@ impl Backend for Epoll {
             + fresh
             + self.area.len()
             + (self.inputs.capacity() * size_of::<Input>() + self.unsettled.capacity() * size_of::<ConnId>())
-            + self.dirty.capacity() * size_of::<ConnId>()
+            + (self.dirty.capacity() + self.holding.capacity()) * size_of::<ConnId>()
             + self.ready.capacity() * size_of::<ConnId>()
             + self.lingering.capacity() * size_of::<(Instant, ConnId)>()
     }

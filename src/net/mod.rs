@@ -206,6 +206,11 @@ pub trait Backend {
     fn poll<H: Handler>(&mut self, handler: &mut H, timeout: Option<Duration>) -> std::io::Result<()>;
     /// One send for every connection with new output; calls `sent` and `closed` where due.
     fn flush<H: Handler>(&mut self, handler: &mut H);
+    /// Before a flush: what was written since the last one is not sent before `number` is released (for replies that tell of what must be on the
+    /// disk first). Numbers do not fall. A backend that cannot wait (the simulation) sends at once.
+    fn hold(&mut self, _number: u64) {}
+    /// Before a flush: what is held for `number`, or one before it, may be sent.
+    fn release(&mut self, _number: u64) {}
     /// The output of a connection, outside of an event; marks it for the next `flush`. `None`: the connection is gone, or finishing, or its
     /// peer has ended the input and everything was answered.
     fn out(&mut self, conn: ConnId) -> Option<&mut Out>;

@@ -165,6 +165,14 @@ pub const RELOAD_FAILED: &str = "ERR Error trying to load the RDB dump, check se
 pub const MISCONF_RDB: &str = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. \
     Commands that may modify the data set are disabled, because this instance is configured to report errors during writes if RDB \
     snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about the RDB error.";
+pub const MISCONF_AOF: &str = "MISCONF Errors writing to the AOF file. Please check the logs.";
+pub const AOF_IS_OFF: &str = "ERR The append-only file is off: CONFIG SET appendonly yes turns it on";
+pub const REWRITE_IN_PROGRESS: &str = "ERR Background append only file rewriting already in progress";
+pub const BGSAVE_DURING_REWRITE: &str = "ERR Another child process is active (AOF?): can't BGSAVE right now. Use BGSAVE SCHEDULE in \
+    order to schedule a BGSAVE whenever possible.";
+pub const AOF_NOT_TURNED_ON: &str = "ERR CONFIG SET failed (possibly related to argument 'appendonly') - Unable to turn on AOF. Check \
+    server logs.";
+pub const WAITAOF_WITHOUT_AOF: &str = "ERR WAITAOF cannot be used when numlocal is set but appendonly is disabled.";
 pub const NO_SUCH_CLIENT: &str = "ERR No such client";
 /// CLIENT KILL.
 pub const CLIENT_ID_POSITIVE: &str = "ERR client-id should be greater than 0";

@@ -7,6 +7,7 @@
 //! Nobody reads or writes the keyspace meanwhile (`flag::LOADING`), so the order in which keys come into it does not matter. All that waits is
 //! bounded; the loader waits for room, a worker that finds nothing does something else.
 
+mod commands;
 mod intake;
 
 use super::records::{self, Record, Value};
@@ -18,7 +19,7 @@ use crate::persist::rdb::file::{CLIENT_FLAGS, Content, Error, Event, Head, Part,
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Read as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -36,7 +37,10 @@ const PROGRESS_EVERY: Duration = Duration::from_secs(5);
 /// What has to be known of the settings.
 #[derive(Clone)]
 pub struct Plan {
+    /// The snapshot; of a log, what it is called.
     pub path: PathBuf,
+    /// A log instead: its files, in order.
+    pub log: Option<LogPlan>,
     pub databases: u32,
     /// Longest string.
     pub max_bytes: u64,
@@ -44,6 +48,16 @@ pub struct Plan {
     pub into_empty: bool,
     /// Unix seconds.
     pub now_s: u64,
+}
+
+/// What has to be known to load a log.
+#[derive(Clone)]
+pub struct LogPlan {
+    pub files: Vec<PathBuf>,
+    /// The last file may end in the midst of a command: that is cut off (`aof-load-truncated`).
+    pub cuts_off: bool,
+    /// Is there a command of this name?
+    pub known: fn(&[u8]) -> bool,
 }
 
 /// Something to insert.
@@ -91,6 +105,9 @@ pub struct Loading {
     /// Somebody has seen to the end.
     is_over: AtomicBool,
     given_up: AtomicBool,
+    /// Commands of a log, for the first worker, in order; those behind them were not read yet.
+    commands: Mutex<Pieces>,
+    commands_room: Condvar,
     keys: AtomicU64,
     expired: AtomicU64,
     /// Memory that the data took where the file was written, as it says.
@@ -124,12 +141,23 @@ impl Loading {
     /// If it cannot be opened, or the thread not be started; says so.
     pub fn start(store: &Arc<Store>, plan: Plan) -> Result<Option<Arc<Loading>>, String> {
         let told = |error: std::io::Error| format!("cannot load {}: {error}", plan.path.display());
-        let file = match File::open(&plan.path) {
-            Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(told(error)),
-        };
-        let total_bytes = file.metadata().map_err(told)?.len();
+        let (mut file, mut total_bytes) = (None, 0);
+        match &plan.log {
+            None => match File::open(&plan.path) {
+                Ok(opened) => {
+                    total_bytes = opened.metadata().map_err(told)?.len();
+                    file = Some(opened);
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+                Err(error) => return Err(told(error)),
+            },
+            Some(log) => {
+                for path in &log.files {
+                    let told = |error: std::io::Error| format!("cannot load {}: {error}", path.display());
+                    total_bytes += std::fs::metadata(path).map_err(told)?.len();
+                }
+            }
+        }
         let loading = Arc::new(Loading {
             began: Instant::now(),
             total_bytes,
@@ -140,6 +168,8 @@ impl Loading {
             is_read: AtomicBool::new(false),
             is_over: AtomicBool::new(false),
             given_up: AtomicBool::new(false),
+            commands: Mutex::default(),
+            commands_room: Condvar::new(),
             keys: AtomicU64::new(0),
             expired: AtomicU64::new(0),
             used_there_bytes: AtomicU64::new(0),
@@ -150,8 +180,16 @@ impl Loading {
         store.begin_load(Arc::clone(&loading));
         let shared = Arc::clone(&loading);
         let run = move || {
-            if let Err(Stop::Failed(why)) = shared.read(file) {
-                shared.fail(format!("{}: {why}", shared.plan.path.display()));
+            let read = match (file, &shared.plan.log) {
+                (Some(file), _) => {
+                    let read = shared.read(file, &shared.plan.path, 0, &mut Vec::new());
+                    read.map(|_| ())
+                }
+                (None, Some(log)) => shared.read_log(log),
+                (None, None) => Ok(()),
+            };
+            if let Err(Stop::Failed(why)) = read {
+                shared.fail(why);
             }
             shared.is_read.store(true, Ordering::Release);
         };
@@ -217,7 +255,16 @@ impl Loading {
 
     // ---- the loader's side ----
 
-    fn read(&self, mut file: File) -> Result<(), Stop> {
+    /// Reads a snapshot, of which `before` bytes of other files are counted already; where it ends. What of `file` was read and does not belong to
+    /// it is left in `behind`.
+    fn read(&self, mut file: File, path: &Path, before: u64, behind: &mut Vec<u8>) -> Result<u64, Stop> {
+        self.read_snapshot(&mut file, before, behind).map_err(|stop| match stop {
+            Stop::Failed(why) => Stop::Failed(format!("{}: {why}", path.display())),
+            Stop::GivenUp => Stop::GivenUp,
+        })
+    }
+
+    fn read_snapshot(&self, file: &mut File, before: u64, behind: &mut Vec<u8>) -> Result<u64, Stop> {
         let mut reader = Reader::new(self.plan.max_bytes, rng::entropy());
         let mut batch = Vec::with_capacity(2 * BATCH_BYTES);
         let (mut database, mut client_flags, mut told) = (0, 0, Instant::now());
@@ -234,7 +281,8 @@ impl Loading {
                 Event::Hungry => {
                     let read = file.read(reader.room())?;
                     reader.filled(read);
-                    self.read_bytes.store(reader.offset() + reader.behind().len() as u64, Ordering::Relaxed);
+                    let bytes = reader.offset() + reader.behind().len() as u64;
+                    self.read_bytes.store(before + bytes, Ordering::Relaxed);
                     if told.elapsed() >= PROGRESS_EVERY {
                         told = Instant::now();
                         log::info!("Loading: {} of {} bytes, {} keys", reader.offset(), self.total_bytes, self.keys());
@@ -294,7 +342,8 @@ impl Loading {
                 }
                 Event::End => {
                     self.hand_over(Work::Records(batch))?;
-                    return Ok(());
+                    behind.extend_from_slice(reader.behind());
+                    return Ok(reader.offset());
                 }
             }
         }

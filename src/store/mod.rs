@@ -10,6 +10,7 @@
 //! [`Store`] is shared by all workers, and tells each of them once a turn what it has to know ([`flag`]).
 
 pub mod load;
+pub mod log;
 mod outbox;
 pub mod records;
 pub mod save;
@@ -19,4 +20,4 @@ mod tests;
 mod writer;
 
 pub use state::{Ended, Facts, Job, Refused, SaveStats, Store, flag};
-pub use writer::remove_draft;
+pub use writer::{empty_snapshot, remove_draft};

@@ -1,6 +1,7 @@
 //! What all workers share of saving and loading: what is going on, how the last one ended, and what follows from it for clients.
 
 use super::load::Loading;
+use super::log::Log;
 use super::outbox::Outbox;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
@@ -19,6 +20,12 @@ pub mod flag {
     pub const ENDING: u16 = 8;
     /// All commands wait: the keyspace is taken from a file anew.
     pub const RELOADING: u16 = 16;
+    /// Commands that write wait: more is to be logged than the disk takes.
+    pub const LAGGING: u16 = 32;
+    /// Changes cannot be logged at the moment.
+    pub const UNLOGGED: u16 = 64;
+    /// It is to be looked whether changes are logged.
+    pub const LOGGED: u16 = 128;
 }
 
 /// Saves whose end is remembered for those who wait for it.
@@ -31,6 +38,8 @@ pub enum Job {
     Background,
     /// Somebody waits for it: SAVE, DEBUG RELOAD, the end of the server.
     Waited,
+    /// It is the base file of the log (BGREWRITEAOF).
+    Base,
 }
 
 /// What has to be known of the server and its settings for a save.
@@ -42,6 +51,8 @@ pub struct Facts {
     pub packs: bool,
     pub version: &'static str,
     pub used_bytes: u64,
+    /// What a rewrite has replaced stays (`aof-disable-auto-gc`).
+    pub keeps_history: bool,
     pub now_s: u64,
     /// Changes so far.
     pub dirty: u64,
@@ -72,6 +83,7 @@ struct Save {
     dirty: u64,
     kept_max_bytes: u64,
     keys: u64,
+    keeps_history: bool,
     /// Why it was given up.
     given_up: Option<Ended>,
 }
@@ -127,6 +139,8 @@ pub struct Store {
     state: Mutex<State>,
     loading: Mutex<Option<Arc<Loading>>>,
     is_loading: AtomicBool,
+    /// The append-only file.
+    pub log: Arc<Log>,
     /// Why the server cannot go on.
     fatal: Mutex<Option<String>>,
 }
@@ -164,6 +178,7 @@ impl Store {
             state: Mutex::new(State { save: None, ended: Vec::new(), stats, waiters: Vec::new() }),
             loading: Mutex::new(None),
             is_loading: AtomicBool::new(false),
+            log: Arc::default(),
             fatal: Mutex::new(None),
         }
     }
@@ -246,10 +261,14 @@ impl Store {
             return Err(Refused::Busy);
         }
         let Facts { job, dirty, kept_max_bytes, now_s, .. } = *facts;
-        state.save = Some(Save { job, began: Instant::now(), dirty, kept_max_bytes, keys, given_up: None });
-        state.stats.scheduled = false;
+        let keeps_history = facts.keeps_history;
+        let began = Instant::now();
+        state.save = Some(Save { job, began, dirty, kept_max_bytes, keys, keeps_history, given_up: None });
         state.stats.kept_max_bytes = 0;
-        state.stats.tried_s = now_s;
+        if job != Job::Base {
+            state.stats.scheduled = false;
+            state.stats.tried_s = now_s;
+        }
         self.outbox.open(self.workers());
         self.keys_done.store(0, Ordering::Relaxed);
         self.given_up.store(false, Ordering::Release);
@@ -284,6 +303,23 @@ impl Store {
             (None, Err(why)) => Ended::Failed(why),
         };
         let took = save.began.elapsed();
+        if save.job == Job::Base {
+            let written = match &ended {
+                Ended::Done => Ok(()),
+                Ended::Cancelled => Err(super::log::GIVEN_UP.to_owned()),
+                Ended::Failed(why) => Err(why.clone()),
+            };
+            let kept_bytes = state.stats.kept_max_bytes;
+            drop(state);
+            self.log.rewritten(&written, kept_bytes, save.keeps_history);
+            let ended = if self.log.status().last_rewrite_failed && ended == Ended::Done {
+                Ended::Failed("the manifest could not be written".into())
+            } else {
+                ended
+            };
+            self.set_flag(flag::CROWDED, false);
+            return self.close(ended);
+        }
         let stats = &mut state.stats;
         stats.last_kept_bytes = stats.kept_max_bytes;
         match &ended {
@@ -302,6 +338,13 @@ impl Store {
         }
         self.set_flag(flag::FAILED, stats.last_failed);
         self.set_flag(flag::CROWDED, false);
+        drop(state);
+        self.close(ended);
+    }
+
+    /// The save is over, and who waits for it can know.
+    fn close(&self, ended: Ended) {
+        let mut state = self.state();
         if state.ended.len() == ENDED_MAX {
             state.ended.remove(0);
         }

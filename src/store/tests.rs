@@ -58,6 +58,7 @@ fn state<A: Access>(keyspace: &mut A) -> State {
 fn facts(path: &Path, packs: bool) -> Facts {
     Facts {
         job: Job::Background,
+        keeps_history: false,
         path: path.to_owned(),
         checksum: true,
         packs,
@@ -95,6 +96,7 @@ fn finish<A: Access>(keyspace: &mut A, store: &Store, pass: &mut Pass, number: u
 fn load<A: Access>(keyspace: &mut A, path: &Path) -> Result<(u64, u64), String> {
     let store = Arc::new(Store::new(1, 0));
     let plan = Plan {
+        log: None,
         path: path.to_owned(),
         databases: u32::try_from(DATABASES).unwrap(),
         max_bytes: 512 << 20,

@@ -3,7 +3,7 @@
 
 use super::outbox::{Message, Next};
 use super::records::{self, Record, Value};
-use super::state::{Ended, Facts, Store};
+use super::state::{Ended, Facts, Job, Store};
 use crate::base::draft::Draft;
 use crate::db::Type;
 use crate::persist::rdb::file::{CLIENT_FLAGS, Head, Writer};
@@ -52,6 +52,16 @@ fn draft_name() -> String {
 /// The process is about to end: what was begun to be written is of no use.
 pub fn remove_draft(path: &Path) {
     let _ = fs::remove_file(path.with_file_name(draft_name()));
+}
+
+/// A snapshot of no keys, as the base of a log that begins.
+#[must_use]
+pub fn empty_snapshot() -> Vec<u8> {
+    let mut writer = Writer::new(true, false);
+    writer.aux(b"dolmen-ver", env!("CARGO_PKG_VERSION").as_bytes());
+    writer.aux(b"aof-base", b"1");
+    writer.end();
+    writer.take(<[u8]>::to_vec)
 }
 
 fn write(store: &Store, facts: &Facts, databases: Vec<Sizes>) -> io::Result<()> {
@@ -115,6 +125,9 @@ impl Output {
         aux("redis-bits", &bits);
         aux("ctime", &now);
         aux("used-mem", &used);
+        if facts.job == Job::Base {
+            aux("aof-base", "1");
+        }
         aux("dolmen-ver", env!("CARGO_PKG_VERSION"));
     }
 

@@ -17,6 +17,14 @@ impl<A: Access> State<A> {
         if self.engine.saves_by_itself && self.engine.fleet.me() == 0 {
             self.engine.save_if_due();
         }
+        if self.engine.blocking.logs() {
+            if self.engine.fleet.me() == 0 {
+                self.engine.rewrite_if_due();
+            }
+            // Their time may be up.
+            let me = self.engine.fleet.me();
+            self.engine.asks.wake.append(&mut self.engine.store.log.woken(me, true));
+        }
         let stats = &mut self.engine.stats;
         let counts = [stats.commands, stats.input_bytes, stats.output_bytes];
         if self.rates.sample(self.woken_ns, counts) {

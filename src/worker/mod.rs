@@ -11,6 +11,7 @@ mod cron;
 mod deliver;
 mod errands;
 mod rates;
+mod replay;
 mod saving;
 #[cfg(test)]
 mod sim_tests;
@@ -24,6 +25,7 @@ use crate::exec::Engine;
 use crate::net::{Backend, Flow, Tuning};
 use crate::session::Turn;
 pub use state::State;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// What listeners of memcached's protocol tell of the connections that they accept.
@@ -118,11 +120,15 @@ impl<B: Backend, A: Access> Worker<B, A> {
             self.backend.tune(&Tuning { tcp_keepalive_s: config.tcp_keepalive_s, spin_us: config.spin_us });
             self.state.engine.reckon_room(true);
         }
+        if self.state.engine.blocking.logs() || self.state.holds_output {
+            self.hold_output();
+        }
         self.backend.flush(&mut self.state);
         let backend = &self.backend;
         self.state.flushed(|conn| backend.queued(conn));
         let sleep = self.state.engine.asks.sleep.take();
         self.state.background();
+        self.state.engine.hand_over_log();
         self.state.end_turn(self.backend.memory_bytes(), self.backend.sent_bytes());
         if let Some(time) = sleep {
             // DEBUG SLEEP: the server stands still because it was told to; that is no turn of its own making.
@@ -160,6 +166,26 @@ impl<B: Backend, A: Access> Worker<B, A> {
             }
         }
         self.state.release_held();
+    }
+
+    /// Hands over what is to be logged. With `appendfsync always` replies wait until what they tell of lasts: what was written by anybody so far, as
+    /// they may have read it.
+    #[cold]
+    #[inline(never)]
+    fn hold_output(&mut self) {
+        let engine = &mut self.state.engine;
+        engine.hand_over_log();
+        let log = &engine.store.log;
+        let (holds, durable) = (log.is_on() && log.is_always(), log.durable());
+        self.backend.release(if holds { durable } else { u64::MAX });
+        if holds {
+            // All before it.
+            let position = engine.keyspace.totals().position.load(Ordering::Acquire);
+            if durable < position {
+                self.backend.hold(position);
+            }
+        }
+        self.state.holds_output = holds;
     }
 
     fn close_asked(&mut self) {

@@ -16,10 +16,14 @@ impl<A: Access> State<A> {
     /// Sees what saving and loading ask of commands.
     #[inline]
     pub(super) fn follow_store(&mut self) {
-        let Engine { store, pause, config, fleet, .. } = &mut self.engine;
+        let Engine { store, pause, config, fleet, blocking, asks, .. } = &mut self.engine;
         let flags = store.flags();
         if flags != self.store_flags {
             self.store_flags = flags;
+            blocking.settle(flags & flag::LOGGED != 0);
+            if flags & flag::UNLOGGED != 0 && store.fatal().is_some() {
+                asks.shutdown = Some(true);
+            }
             store.saw(fleet.me(), flags);
         }
         pause.follow(flags, || config.stop_writes_on_bgsave_error && !config.save_points.is_empty());
@@ -36,9 +40,18 @@ impl<A: Access> State<A> {
         }
         if self.engine.store.is_loading() {
             let (watch, until_ns) = (self.watch.clone(), self.now_ns + LOAD_SLICE_NS);
+            self.engine.freeze_while_loading();
             let progress = self.engine.load_some(|| watch.now_ns() < until_ns);
-            let more = progress == load::Progress::More;
+            let mut more = progress == load::Progress::More;
+            if self.engine.fleet.me() == 0
+                && let Some(loading) = self.engine.store.load().filter(|loading| loading.is_log())
+            {
+                more |= self.replay(&loading, until_ns);
+            }
             self.store_wait = Some(if more { Duration::ZERO } else { STORE_WAIT });
+        }
+        if self.engine.blocking.logs() {
+            self.follow_log();
         }
         if self.store_endings != self.engine.store.endings() {
             self.store_endings = self.engine.store.endings();
@@ -51,6 +64,17 @@ impl<A: Access> State<A> {
                 self.engine.asks.shutdown = Some(true);
             }
             self.store_wait = Some(Duration::ZERO);
+        }
+    }
+
+    /// What the log has done for clients, and what it is ready for.
+    #[cold]
+    #[inline(never)]
+    fn follow_log(&mut self) {
+        let (store, me) = (&self.engine.store, self.engine.fleet.me());
+        self.engine.asks.wake.append(&mut store.log.woken(me, false));
+        if me == 0 && store.log.is_prepared() {
+            self.engine.begin_rewrite();
         }
     }
 

@@ -15,6 +15,7 @@ use crate::proto::errors;
 use crate::session::{Session, Turn};
 use crate::worker::rates::Rates;
 use crate::worker::{MEMCACHE_SERVICE, METRICS_SERVICE};
+use crate::worker::replay::Replay;
 use bumpalo::Bump;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
@@ -106,6 +107,10 @@ pub struct State<A = Alone> {
     pub(super) store_endings: u64,
     /// How long a wait may be while a save or load goes on.
     pub(super) store_wait: Option<Duration>,
+    /// How far the commands of a log are that is loaded.
+    pub(super) replay: Option<Replay>,
+    /// Output may be held until what it tells of lasts.
+    pub(super) holds_output: bool,
     /// What other workers want done, with several.
     pub(super) mail: Option<Receiver<Errand>>,
     pub(super) errands: VecDeque<Errand>,
@@ -143,6 +148,8 @@ impl<A: Access> State<A> {
             store_flags: 0,
             store_endings: 0,
             store_wait: None,
+            replay: None,
+            holds_output: false,
             mail: None,
             errands: VecDeque::new(),
             balance: None,

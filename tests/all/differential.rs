@@ -916,6 +916,16 @@ fn number(variable: &str) -> Option<u64> {
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} is a number, not {text:?}")))
 }
 
+/// Random requests of one client, as bytes, `commands` at least.
+pub fn requests(seed: u64, commands: usize) -> Vec<Vec<u8>> {
+    let mut author = Author { random: Random(seed) };
+    let mut all = Vec::new();
+    while all.len() < commands {
+        all.extend(author.program().iter().filter(|step| !step.inline).map(Step::bytes));
+    }
+    all
+}
+
 #[test]
 fn random_programs_like_redis() {
     let Some(oracle) = Server::oracle() else { return skip("random_programs_like_redis", "there is no redis-server") };

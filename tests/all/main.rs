@@ -16,6 +16,7 @@
 mod harness;
 
 mod acl;
+mod aof;
 mod bits;
 mod blocking;
 mod bug_reports;

@@ -42,7 +42,7 @@ fn sorted(reply: &Reply, of: usize) -> Vec<String> {
 }
 
 /// All that a server has: names with values, in one form for all servers.
-fn state(client: &mut Client) -> BTreeMap<(usize, Vec<u8>), String> {
+pub fn state(client: &mut Client) -> BTreeMap<(usize, Vec<u8>), String> {
     let mut all = BTreeMap::new();
     for database in 0..DATABASES {
         ok(client, &format!("SELECT {database}"));
@@ -73,7 +73,7 @@ fn state(client: &mut Client) -> BTreeMap<(usize, Vec<u8>), String> {
     all
 }
 
-fn assert_same(got: &BTreeMap<(usize, Vec<u8>), String>, want: &BTreeMap<(usize, Vec<u8>), String>, what: &str) {
+pub fn assert_same(got: &BTreeMap<(usize, Vec<u8>), String>, want: &BTreeMap<(usize, Vec<u8>), String>, what: &str) {
     let cut = |text: Option<&String>| text.map(|text| text.chars().take(300).collect::<String>());
     for key in got.keys().chain(want.keys()) {
         let (got, want) = (got.get(key), want.get(key));
@@ -88,7 +88,7 @@ fn assert_same(got: &BTreeMap<(usize, Vec<u8>), String>, want: &BTreeMap<(usize,
 }
 
 /// Puts something of everything into a server.
-fn fill(client: &mut Client) {
+pub fn fill(client: &mut Client) {
     for database in 0..DATABASES {
         ok(client, &format!("SELECT {database}"));
         for (i, count) in [1usize, 7, 100, 600, 3000].into_iter().enumerate() {

@@ -348,9 +348,27 @@ fn every_command_is_tested() {
     ];
     // Nor is it compared what took how long, or how much memory.
     let not_random = [
-        "monitor", "lolwut", "slowlog", "latency", "memory", "quit", "reset", "shutdown", "debug", "time", "flush",
-        "msetex", "digest", "delex", "delifeq", // What they do is in files.
-        "save", "bgsave", "lastsave",
+        "monitor",
+        "lolwut",
+        "slowlog",
+        "latency",
+        "memory",
+        "quit",
+        "reset",
+        "shutdown",
+        "debug",
+        "time",
+        "flush",
+        "msetex",
+        "digest",
+        "delex",
+        "delifeq", // What they do is in files.
+        "save",
+        "bgsave",
+        "lastsave",
+        "bgrewriteaof",
+        "wait",
+        "waitaof",
     ];
     let beyond_redis_7 = [
         "hexpire",

@@ -99,8 +99,10 @@ fn put(ctx: &mut Ctx<'_>, destination: &[u8], value: NewValue<'_>, len: usize) -
     if len > 0 {
         ctx.db.set_string(key, value, Deadline::None)?;
         ctx.db.mark_modified(key);
+        ctx.log_string_of_task(key);
         ctx.report(key, Event::Set);
     } else if ctx.db.remove(key) {
+        ctx.log_string_of_task(key);
         ctx.report(key, Event::Del);
     }
     ctx.reply.count(len);

@@ -228,7 +228,7 @@ fn store_with<V>(
     let deadline_ms = match (terms.ttl_ms, terms.absolute) {
         (0, _) => None,
         (at, true) => Some(at.min(DEADLINE_MAX_MS)),
-        (ms, false) => Some(ctx.db.now_ms().saturating_add(ms).min(DEADLINE_MAX_MS)),
+        (ms, false) => Some(ctx.db.clock_ms().saturating_add(ms).min(DEADLINE_MAX_MS)),
     };
     let refused = there && !terms.replace;
     if refused || deadline_ms.is_some_and(|at| at <= ctx.db.now_ms()) {

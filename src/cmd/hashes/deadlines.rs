@@ -144,7 +144,7 @@ fn expire_by(ctx: &mut Ctx<'_>, args: Args<'_>, command: &'static str, unit: Exp
     let key = ctx.first_key(args[1]);
     ctx.attempt(|ctx| {
         ctx.db.look::<Hash>(key)?;
-        let deadline_ms = parse_deadline(args[2], unit, ctx.db.now_ms(), command)?;
+        let deadline_ms = parse_deadline(args[2], unit, ctx.db.clock_ms(), command)?;
         let condition = Condition::parse(args[3]);
         let words = if condition == Condition::Always { &args[3..] } else { &args[4..] };
         let fields = parse_fields(words, errors::NUMFIELDS_POSITIVE, command)?;

@@ -149,7 +149,7 @@ impl InParts for Change {
 
     fn start(&mut self, ctx: &mut Ctx<'_>, key: Key<'_>, elements: usize) -> Result<(), Failure> {
         ctx.db.look::<Hash>(key)?;
-        let (words, now_ms) = (self.head.words(), ctx.db.now_ms());
+        let (words, now_ms) = (self.head.words(), ctx.db.clock_ms());
         let (options, no_number, command) = match &mut self.what {
             What::Expire { command, unit, deadline_ms, condition } => {
                 *deadline_ms = parse_deadline(words[0], *unit, now_ms, command)?;
@@ -271,7 +271,7 @@ impl InParts for SetEx {
 
     fn start(&mut self, ctx: &mut Ctx<'_>, _: Key<'_>, elements: usize) -> Result<(), Failure> {
         let words = self.head.words();
-        self.options = Some(SetOptions::parse(&words, words.len() + 2 * elements, ctx.db.now_ms())?);
+        self.options = Some(SetOptions::parse(ctx, &words, words.len() + 2 * elements)?);
         self.fields = elements;
         Ok(())
     }

@@ -94,16 +94,19 @@ fn change<T>(
     change: impl FnOnce(&mut Edit<'_, Hash>, u64) -> Result<T, DbError>,
 ) -> Result<Option<Changed<T>>, Failure> {
     let now_ms = ctx.db.now_ms();
-    let mut expired = 0;
+    let (mut expired, mut gone) = (0, None);
+    let logs = ctx.is_recorded();
     let done = ctx.db.edit::<Hash, _>(key, missing, |edit| {
         if edit.look().earliest_ms() <= now_ms {
-            expired = edit.expire(now_ms, EXPIRE_AT_ONCE);
+            gone = logs.then(Vec::new);
+            expired = edit.expire_noting(now_ms, EXPIRE_AT_ONCE, gone.as_mut());
         }
         let value = change(edit, now_ms)?;
         Ok(Changed { value, emptied: edit.look().is_empty(), expired: expired > 0 })
     })?;
     if expired > 0 {
         ctx.db.count_expired_fields(expired);
+        ctx.db.note_fields_gone(key, gone.unwrap_or_default());
         ctx.report(key, Event::HExpired);
     }
     Ok(done)

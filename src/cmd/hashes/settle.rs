@@ -16,12 +16,13 @@ fn go_on(ctx: &mut Ctx<'_>, key: Key<'_>, budget: &mut Budget) -> Result<bool, F
     while let Some(look) = ctx.db.look::<Hash>(key)?
         && look.earliest_ms() <= now_ms
     {
-        let mut expired = 0;
+        let (mut expired, mut gone) = (0, ctx.is_recorded().then(Vec::new));
         let emptied = ctx.db.edit::<Hash, _>(key, Missing::Skip, |edit| {
-            expired = edit.expire(now_ms, PIECE);
+            expired = edit.expire_noting(now_ms, PIECE, gone.as_mut());
             Ok(edit.look().is_empty())
         })?;
         ctx.db.count_expired_fields(expired);
+        ctx.db.note_fields_gone(key, gone.unwrap_or_default());
         ctx.report(key, Event::HExpired);
         if emptied == Some(true) {
             ctx.also(key, Event::Del);

@@ -121,7 +121,7 @@ pub fn hgetex(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     ctx.attempt(|ctx| {
         ctx.db.look::<Hash>(key)?;
         let now_ms = ctx.db.now_ms();
-        let (then, options) = Then::parse(&args[2..], now_ms)?;
+        let (then, options) = Then::parse(&args[2..], ctx.db.clock_ms())?;
         let words = &args[2 + options..];
         let fields = parse_fields(words, errors::NUMFIELDS_NOT_POSITIVE, "hgetex")?;
         if then == Then::Nothing {
@@ -201,7 +201,7 @@ pub(super) struct SetOptions {
 
 impl SetOptions {
     /// `words`: the first of them at least, up to FIELDS and its number; `words_len`: how many there are.
-    pub(super) fn parse(words: Args<'_>, words_len: usize, now_ms: u64) -> Result<SetOptions, Failure> {
+    pub(super) fn parse(ctx: &Ctx<'_>, words: Args<'_>, words_len: usize) -> Result<SetOptions, Failure> {
         let arity = || Failure::from(errors::wrong_number_of_arguments("hsetex"));
         let (mut present, mut lifetime) = (None, None);
         let mut rest = words;
@@ -222,7 +222,7 @@ impl SetOptions {
                         return Err(arity());
                     }
                     let lifetime = lifetime.unwrap_or(Lifetime::Forever);
-                    let is_past = matches!(lifetime, Lifetime::Until(deadline_ms) if deadline_ms <= now_ms);
+                    let is_past = matches!(lifetime, Lifetime::Until(deadline_ms) if deadline_ms <= ctx.db.now_ms());
                     return Ok(SetOptions { present, lifetime, is_past, words: before });
                 }
                 b"fnx" | b"fxx" => {
@@ -242,7 +242,7 @@ impl SetOptions {
                     }
                     let (number, behind) = rest.split_first().ok_or(errors::FIELD_TIME_MISSING)?;
                     rest = behind;
-                    lifetime = Some(Lifetime::Until(parse_deadline(number, unit, now_ms, "hsetex")?));
+                    lifetime = Some(Lifetime::Until(parse_deadline(number, unit, ctx.db.clock_ms(), "hsetex")?));
                 }
             }
         }
@@ -286,7 +286,7 @@ impl SetOptions {
 pub fn hsetex(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     let key = ctx.first_key(args[1]);
     ctx.attempt(|ctx| {
-        let options = SetOptions::parse(&args[2..], args.len() - 2, ctx.db.now_ms())?;
+        let options = SetOptions::parse(ctx, &args[2..], args.len() - 2)?;
         let pairs = &args[2 + options.words..];
         let done = change(ctx, key, options.missing(), |edit, now_ms| {
             let allowed = options.allow(Some(edit.look()), pairs, now_ms);

@@ -2,6 +2,7 @@
 //! them.
 
 use super::super::ctx::{Exec, Run};
+use super::super::record::{told_flush, told_value};
 use super::super::spec::{Categories, Command, Doc, Flags, KeyFlags, KeySpec, Row};
 use super::{binary, connection, get, meta, stats, text};
 use crate::proto::memcache::Verb;
@@ -22,12 +23,12 @@ const KEY: &[KeySpec] = &[KeySpec::one(KeyFlags::RW)];
 /// (Who is not logged in has its verbs exchanged for others, see `session::memcache`: hence all have `NO_AUTH`.)
 const fn keyed(name: &'static str, flags: Flags, run: Run, value_arg: u8) -> Command<Exec> {
     Row { name, arity: -2, flags, categories: Categories::STRING, key_specs: KEY, doc: &Doc::BASE }
-        .run(Exec::with_value(run, value_arg))
+        .run(Exec::with_value(run, value_arg).told(told_value))
 }
 
 const fn bare(name: &'static str, flags: Flags, run: Run) -> Command<Exec> {
     Row { name, arity: -1, flags, categories: Categories::CONNECTION, key_specs: &[], doc: &Doc::BASE }
-        .run(Exec::new(run))
+        .run(Exec::new(run).told(told_flush))
 }
 
 macro_rules! rows {

@@ -2,6 +2,7 @@
 
 use super::{ALL, write_lying};
 use crate::base::entry::{self, Entries};
+use crate::base::int;
 use crate::base::rng::Rng;
 use crate::cmd::ctx::{Args, Budget, Ctx, FIRST_SLICE, Failure, Outcome, Task};
 use crate::cmd::event::Event;
@@ -9,9 +10,9 @@ use crate::cmd::many::OUT_HIGH_BYTES;
 use crate::cmd::options::parse_int;
 use crate::cmd::runs::Runs;
 use crate::cmd::stream;
-use crate::db::Db;
 use crate::db::collections::{Missing, Viewed};
 use crate::db::hold::Mode;
+use crate::db::{Db, Key};
 use crate::proto::errors;
 use crate::types::set::Set;
 use crate::types::{Form, Look, Span};
@@ -46,6 +47,7 @@ fn pop_one(ctx: &mut Ctx<'_>, name: &[u8]) -> Result<(), Failure> {
         ctx.reply.null();
         return Ok(());
     };
+    log_popped(ctx, key, &run);
     ctx.report(key, Event::SPop);
     if emptied == Some(true) {
         ctx.also(key, Event::Del);
@@ -70,6 +72,7 @@ fn pop_many(ctx: &mut Ctx<'_>, name: &[u8], count: &[u8]) -> Result<Outcome, Fai
         // All of it is read from a view, so the key can go now.
         let outcome = stream::elements::<Set>(ctx, key, ALL)?.unwrap_or(Outcome::Done);
         ctx.db.remove(key);
+        ctx.log_as(&[b"DEL", key.bytes]);
         ctx.report(key, Event::SPop);
         ctx.change(len as u64 - 1);
         ctx.also(key, Event::Del);
@@ -85,11 +88,23 @@ fn pop_many(ctx: &mut Ctx<'_>, name: &[u8], count: &[u8]) -> Result<Outcome, Fai
         }
         Ok(())
     })?;
+    log_popped(ctx, key, &run);
     ctx.report(key, Event::SPop);
     ctx.change(count as u64 - 1);
     ctx.reply.set(count);
     Entries::new(&run).for_each(|member| ctx.reply.entry(member));
     Ok(Outcome::Done)
+}
+
+/// Which members were taken out is what has happened, as far as a log is concerned.
+fn log_popped(ctx: &mut Ctx<'_>, key: Key<'_>, run: &[u8]) {
+    if !ctx.is_recorded() {
+        return;
+    }
+    let texts: Vec<Vec<u8>> = Entries::new(run).map(|member| member.text(&mut [0; int::MAX_DIGITS]).to_vec()).collect();
+    let words = [&b"SREM"[..], key.bytes].into_iter().chain(texts.iter().map(Vec::as_slice));
+    let words: Vec<&[u8]> = words.collect();
+    ctx.log_as(&words);
 }
 
 /// `SRANDMEMBER key [count]`
@@ -365,12 +380,18 @@ impl Draw {
                 How::Pop => {
                     let wanted = 16.min(self.count - self.found.len());
                     let (rng, found) = (&mut *ctx.rng, &mut self.found);
+                    let mut popped = Vec::new();
                     let emptied = ctx.db.edit::<Set, _>(key, Missing::Skip, |edit| {
                         for _ in 0..wanted {
-                            found.push_with(|run| _ = edit.pop(rng, run));
+                            found.push_with(|run| {
+                                let before = run.len();
+                                let _ = edit.pop(rng, run);
+                                popped.extend_from_slice(&run[before..]);
+                            });
                         }
                         Ok(edit.look().is_empty())
                     })?;
+                    log_popped(ctx, key, &popped);
                     self.emptied = emptied == Some(true);
                 }
             }

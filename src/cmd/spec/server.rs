@@ -360,6 +360,49 @@ pub const BGSAVE: Row = Row {
     },
 };
 
+pub const BGREWRITEAOF: Row = Row {
+    name: "bgrewriteaof",
+    arity: 1,
+    flags: Flags::of(&[Flags::ADMIN, Flags::NOSCRIPT, Flags::NO_ASYNC_LOADING]),
+    categories: Categories::NONE,
+    key_specs: &[],
+    doc: &Doc { summary: "Begins to write the append-only file anew", complexity: "O(1)", ..SERVER },
+};
+
+pub const WAIT: Row = Row {
+    name: "wait",
+    arity: 3,
+    flags: Flags::of(&[Flags::NOSCRIPT]),
+    categories: Categories::CONNECTION,
+    key_specs: &[],
+    doc: &Doc {
+        summary: "Waits until replicas have what the client has written; there are none",
+        since: "3.0.0",
+        group: Group::Generic,
+        complexity: "O(1)",
+        args: &[integer("numreplicas"), integer("timeout")],
+        tips: &["request_policy:all_shards", "response_policy:agg_min"],
+        ..SERVER
+    },
+};
+
+pub const WAITAOF: Row = Row {
+    name: "waitaof",
+    arity: 4,
+    flags: Flags::of(&[Flags::NOSCRIPT]),
+    categories: Categories::CONNECTION,
+    key_specs: &[],
+    doc: &Doc {
+        summary: "Waits until what the client has written lasts in the append-only file",
+        since: "7.2.0",
+        group: Group::Generic,
+        complexity: "O(1)",
+        args: &[integer("numlocal"), integer("numreplicas"), integer("timeout")],
+        tips: &["request_policy:all_shards", "response_policy:agg_min"],
+        ..SERVER
+    },
+};
+
 pub const LASTSAVE: Row = Row {
     name: "lastsave",
     arity: 1,

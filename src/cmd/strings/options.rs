@@ -131,6 +131,6 @@ pub(super) fn positive_deadline(ctx: &Ctx<'_>, command: &str, unit: ExpireUnit, 
         return Err(errors::invalid_expire_time(command).into());
     }
     let deadline_ms =
-        deadline_from(ctx.db.now_ms(), unit, number).ok_or_else(|| errors::invalid_expire_time(command))?;
+        deadline_from(ctx.db.clock_ms(), unit, number).ok_or_else(|| errors::invalid_expire_time(command))?;
     Ok(u64::try_from(deadline_ms).unwrap_or(0))
 }

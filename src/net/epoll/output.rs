@@ -1,7 +1,7 @@
 //! Output: sends at a flush, what is kept when the kernel takes no more, and the end of a connection after its last reply.
 use super::{
     ABORT, BLOCKED, DEAF, DIRTY, EOF, Epoll, FINISH, FLUSH_SENDS, GONE, LEFTOVER, LINGER_BYTES, LINGER_CONNS, READABLE,
-    THROTTLED, TURN_WINDOWS, push_ready,
+    THROTTLED, TURN_WINDOWS, push_dirty, push_ready,
 };
 use crate::net::{ConnId, Handler, Why, sys};
 use nix::errno::Errno;
@@ -47,7 +47,7 @@ impl Epoll {
             return self.end(handler, id, Why::Handler);
         }
         let mut sends = 0;
-        while !conn.out.is_empty() && conn.flags & BLOCKED == 0 {
+        while conn.out.sendable() > 0 && conn.flags & BLOCKED == 0 {
             if sends == FLUSH_SENDS {
                 push_ready(conn, &mut self.ready, id);
                 break;
@@ -75,7 +75,37 @@ impl Epoll {
                 }
             }
         }
+        if conn.out.is_held() {
+            conn.flags |= LEFTOVER;
+        }
         self.flushed(handler, id);
+    }
+
+    /// What was written in this turn, and not sent, waits for `number` (`Out::hold`).
+    pub(super) fn hold_new(&mut self, number: u64) {
+        for id in &self.dirty {
+            if let Some(conn) = self.conns.get_mut(*id) {
+                let was_held = conn.out.is_held();
+                conn.out.hold(number);
+                if conn.out.is_held() && !was_held {
+                    self.holding.push(*id);
+                }
+            }
+        }
+    }
+
+    /// What waited for `number` is sent at the next flush.
+    pub(super) fn free_held(&mut self, number: u64) {
+        let Epoll { holding, conns, dirty, .. } = self;
+        holding.retain(|id| {
+            let Some(conn) = conns.get_mut(*id).filter(|conn| conn.flags & GONE == 0) else { return false };
+            let before = conn.out.sendable();
+            conn.out.free(number);
+            if conn.out.sendable() > before {
+                push_dirty(conn, dirty, *id);
+            }
+            conn.out.is_held()
+        });
     }
 
     /// After a flush on the general path: counts what is kept, reads on below the low mark, ends what has nothing left to send.

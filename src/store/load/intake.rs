@@ -75,7 +75,8 @@ impl Intake {
                         Ok(true)
                     }
                     Some(Work::Large(large)) => {
-                        self.open = Some(Open { making: making(&large, now_ms), large });
+                        let until_ms = if loading.is_log() { 0 } else { now_ms };
+                        self.open = Some(Open { making: making(&large, until_ms), large });
                         Ok(true)
                     }
                 }
@@ -91,7 +92,8 @@ impl Intake {
         };
         // Nobody has asked to be told of this.
         keyspace.take_news();
-        if loading.is_done() && !loading.is_over.swap(true, Ordering::AcqRel) {
+        // A log is ended by the worker that runs its commands.
+        if !loading.is_log() && loading.is_done() && !loading.is_over.swap(true, Ordering::AcqRel) {
             finish(store, &loading);
         }
         progress
@@ -130,10 +132,14 @@ impl Intake {
         }
         let (at, all) = (self.records.len() - rest.len(), self.records.len());
         let mut db = keyspace.db(database as usize, now_ms);
+        if loading.is_log() {
+            db.freeze();
+        }
         db.located_at(epoch);
         let (mut keys, mut expired) = (0, 0);
         let inserted = group.into_iter().flatten().try_for_each(|(record, key)| {
-            if record.deadline_ms.is_some_and(|at| at <= now_ms) {
+            // In a log what follows may give it another deadline.
+            if record.deadline_ms.is_some_and(|at| at <= now_ms) && !loading.is_log() {
                 expired += 1;
                 return Ok(());
             }
@@ -165,6 +171,9 @@ impl Intake {
         };
         let Some(record) = records::next(&mut &large.head[..]) else { return Ok(false) };
         let mut db = keyspace.db(record.database as usize, now_ms);
+        if loading.is_log() {
+            db.freeze();
+        }
         let key = db.key(record.key);
         let done = match making {
             Making::Nothing => Ok(()),
@@ -278,7 +287,7 @@ fn check_new(db: &mut Db<'_>, key: Key<'_>, loading: &Loading) -> Result<(), Fai
 }
 
 /// The last of it was inserted, or it was given up.
-fn finish(store: &Store, loading: &Loading) {
+pub(super) fn finish(store: &Store, loading: &Loading) {
     match loading.failure() {
         Some(why) => log::warn!("Loading failed: {why}"),
         None => log::info!(

@@ -188,9 +188,14 @@ impl Edit<'_, Hash> {
 
     /// Removes fields whose deadlines have come, of a big hash `budget` at most; their number. Whether some are left tells `Look::earliest_ms`.
     pub fn expire(&mut self, now_ms: u64, budget: usize) -> usize {
+        self.expire_noting(now_ms, budget, None)
+    }
+
+    /// The same; the names of the fields are appended to `gone`.
+    pub fn expire_noting(&mut self, now_ms: u64, budget: usize, gone: Option<&mut Vec<Box<[u8]>>>) -> usize {
         match &mut *self.body {
-            Body::Packed(bytes) => small::expire(bytes, now_ms),
-            Body::Big(big) => big.expire(self.memory.slab, now_ms, budget),
+            Body::Packed(bytes) => small::expire(bytes, now_ms, gone),
+            Body::Big(big) => big.expire(self.memory.slab, now_ms, budget, gone),
         }
     }
 }

@@ -175,14 +175,20 @@ impl Hash {
         }
     }
 
-    /// Removes fields whose deadlines have come, `budget` at most; their number.
-    fn expire(&mut self, slab: &mut Slab, now_ms: u64, budget: usize) -> usize {
+    /// Removes fields whose deadlines have come, `budget` at most; their number, and their names in `gone`.
+    fn expire(&mut self, slab: &mut Slab, now_ms: u64, budget: usize, mut gone: Option<&mut Vec<Box<[u8]>>>) -> usize {
         let mut expired = 0;
         while expired < budget
             && let Some(node) = self.timed.first(slab)
             && node.deadline_ms <= now_ms
         {
-            let hash = Element::at(slab, node.handle).hash(self.seed);
+            let element = Element::at(slab, node.handle);
+            let hash = element.hash(self.seed);
+            if let Some(gone) = &mut gone {
+                let mut name = Vec::new();
+                element.field().append(slab, &mut name);
+                gone.push(name.into());
+            }
             let slot = self.table.find_handle(slab, hash, node.handle).expect("what is timed is in the table");
             self.remove(slab, hash, slot);
             expired += 1;

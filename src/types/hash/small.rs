@@ -13,6 +13,7 @@
 //! has a deadline of 0, which is a byte.
 
 use crate::base::entry::{self, Entry};
+use crate::base::int;
 use crate::types::packed::{self, HEAD_BYTES};
 
 /// A bound of `hash-max-listpack-*` has been exceeded.
@@ -223,17 +224,19 @@ pub(super) fn remove(packed: &mut Vec<u8>, spot: Spot) {
     }
 }
 
-/// Removes the fields whose deadlines have come; their number.
-pub(super) fn expire(packed: &mut Vec<u8>, now_ms: u64) -> usize {
+/// Removes the fields whose deadlines have come; their number, and their names in `gone`.
+pub(super) fn expire(packed: &mut Vec<u8>, now_ms: u64, mut gone: Option<&mut Vec<Box<[u8]>>>) -> usize {
     if earliest_ms(packed) > now_ms {
         return 0;
     }
     let mut rest = packed[..TIMED_HEAD_BYTES].to_vec();
     let mut left = 0;
-    for Field { deadline_ms, spot, .. } in fields(packed) {
+    for Field { name, deadline_ms, spot, .. } in fields(packed) {
         if deadline_ms == 0 || deadline_ms > now_ms {
             rest.extend_from_slice(&packed[spot.at..spot.end]);
             left += 1;
+        } else if let Some(gone) = &mut gone {
+            gone.push(name.text(&mut [0; int::MAX_DIGITS]).into());
         }
     }
     let expired = packed::count(packed) - left;
