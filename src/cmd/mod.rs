@@ -32,6 +32,7 @@ pub mod persistence;
 pub mod pieces;
 pub mod profile;
 pub mod pubsub;
+pub mod recent;
 pub mod room;
 mod runs;
 pub mod scan;
