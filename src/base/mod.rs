@@ -21,6 +21,7 @@ pub mod log;
 pub mod notify;
 pub mod out;
 pub mod quote;
+pub mod recent;
 pub mod rng;
 pub mod score;
 pub mod sync;

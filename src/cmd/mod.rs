@@ -32,7 +32,6 @@ pub mod persistence;
 pub mod pieces;
 pub mod profile;
 pub mod pubsub;
-pub mod recent;
 pub mod room;
 mod runs;
 pub mod scan;

@@ -407,7 +407,7 @@ impl<A: Access> Engine<A> {
     }
 }
 
-/// Has a command ended so that nothing but the next one follows?
+/// Has a command ended so that nothing but the next one follows? What must be done behind each one by itself makes this false.
 #[inline(always)]
 fn goes_on(ctx: &Ctx<'_>, outcome: Outcome) -> bool {
     outcome == Outcome::Done && ctx.changed & (FAILED | AWAITED) == 0

@@ -1,4 +1,4 @@
-//! What was largest of late.
+//! What was seen of late.
 
 /// The largest of the values seen of late: of the last `TICKS` ticks, or up to twice as many.
 #[derive(Clone, Default, Debug)]
@@ -17,7 +17,6 @@ impl RecentMax {
         self.current = self.current.max(value);
     }
 
-    /// Another worker has seen others.
     pub fn absorb(&mut self, other: &RecentMax) {
         self.see(other.get());
     }
