@@ -532,7 +532,12 @@ impl Blobs {
     }
 
     /// Frees up to `budget_extents` of what waits to be freed. True: there is more.
+    #[inline]
     pub(crate) fn drain(&mut self, budget_extents: usize) -> bool {
+        (self.pending != 0 || self.collected != 0 || self.shared.has_returned()) && self.drain_pending(budget_extents)
+    }
+
+    fn drain_pending(&mut self, budget_extents: usize) -> bool {
         let mut budget = budget_extents;
         while budget > 0 {
             if self.pending == 0 {

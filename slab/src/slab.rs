@@ -380,6 +380,7 @@ impl Slab {
     }
 
     /// Frees up to `budget_extents` (256 KiB each) of huge blobs released and of blobs whose last [`BlobRef`] is gone. True: there is more.
+    #[inline]
     pub fn drain_frees(&mut self, budget_extents: usize) -> bool {
         self.blobs.drain(budget_extents)
     }

@@ -108,6 +108,23 @@ impl Out {
         }
     }
 
+    /// Some pieces, one behind the other.
+    #[inline(always)]
+    pub fn extend_all<const N: usize>(&mut self, pieces: [&[u8]; N]) {
+        let bytes = pieces.iter().map(|piece| piece.len()).sum::<usize>();
+        self.reserve(bytes + SLACK);
+        // SAFETY: `reserve` made room for all of them and SLACK more; the sources are live slices of other allocations.
+        unsafe {
+            let at = self.buf.len();
+            let mut end = self.buf.as_mut_ptr().add(at);
+            for piece in pieces {
+                copy_short(piece, end);
+                end = end.add(piece.len());
+            }
+            self.buf.set_len(at + bytes);
+        }
+    }
+
     /// `+OK\r\n`, the commonest reply.
     #[inline(always)]
     pub fn ok(&mut self) {
@@ -128,15 +145,15 @@ impl Out {
         self.reserve(bytes.len() + 8 + SLACK);
         // SAFETY: room for the header (at most 5 bytes, stored as 8), the body, the trailing CRLF and SLACK was made above.
         unsafe {
-            let start = self.buf.as_mut_ptr().add(self.buf.len());
-            let header = &BULK_HEADERS[bytes.len()];
-            start.cast::<[u8; 8]>().write_unaligned(header.bytes);
-            let body = start.add(usize::from(header.len));
+            let at = self.buf.len();
+            let start = self.buf.as_mut_ptr().add(at);
+            let header = BULK_HEADERS[bytes.len()].to_le_bytes();
+            start.cast::<[u8; 8]>().write_unaligned(header);
+            let header_bytes = usize::from(header[7]);
+            let body = start.add(header_bytes);
             copy_short(bytes, body);
-            let end = body.add(bytes.len());
-            end.cast::<[u8; 2]>().write_unaligned(*b"\r\n");
-            let written = usize::from(header.len) + bytes.len() + 2;
-            self.buf.set_len(self.buf.len() + written);
+            body.add(bytes.len()).cast::<[u8; 2]>().write_unaligned(*b"\r\n");
+            self.buf.set_len(at + header_bytes + bytes.len() + 2);
         }
     }
 
@@ -405,22 +422,16 @@ const FRAME_BYTES: usize = 1 + crate::base::int::MAX_DIGITS + 4;
 /// Room behind every write, so that short copies may store whole words.
 const SLACK: usize = 16;
 
-#[derive(Clone, Copy)]
-struct BulkHeader {
-    bytes: [u8; 8],
-    len: u8,
-}
-
-/// `$0\r\n` to `$99\r\n`, padded to one store.
-static BULK_HEADERS: [BulkHeader; 100] = {
-    let mut table = [BulkHeader { bytes: [0; 8], len: 0 }; 100];
+/// `$0\r\n` to `$99\r\n`, each one store, whose last byte is the length: what comes behind is written over it.
+static BULK_HEADERS: [u64; 100] = {
+    let mut table = [0; 100];
     let mut n = 0u8;
     while n < 100 {
-        table[n as usize] = if n < 10 {
-            BulkHeader { bytes: [b'$', b'0' + n, b'\r', b'\n', 0, 0, 0, 0], len: 4 }
+        table[n as usize] = u64::from_le_bytes(if n < 10 {
+            [b'$', b'0' + n, b'\r', b'\n', 0, 0, 0, 4]
         } else {
-            BulkHeader { bytes: [b'$', b'0' + n / 10, b'0' + n % 10, b'\r', b'\n', 0, 0, 0], len: 5 }
-        };
+            [b'$', b'0' + n / 10, b'0' + n % 10, b'\r', b'\n', 0, 0, 5]
+        });
         n += 1;
     }
     table

@@ -43,7 +43,9 @@ fn is_steady() -> bool {
     false
 }
 
+// With a tag of its own: one that hides in the `Instant` takes four instructions more a look.
 #[derive(Clone, Copy, Debug)]
+#[repr(u8)]
 pub enum Ticker {
     /// The time stamp counter.
     Counter,

@@ -389,6 +389,8 @@ pub struct Facts {
 
 /// A bit of [`Ctx::changed`]: the reply is an error.
 pub const FAILED: u64 = 1 << 63;
+/// Another: somebody waits for a key that was changed.
+pub const AWAITED: u64 = 1 << 62;
 
 /// No client.
 pub const NOBODY: u32 = u32::MAX;
@@ -423,7 +425,8 @@ pub struct Ctx<'a> {
     /// A large value that was received in place; who takes it owns it.
     pub blob: Option<BlobId>,
     pub task: Option<Box<dyn Task>>,
-    /// Changes of the keyspace by this command, with [`FAILED`]; reported by it, applied by the pipeline.
+    /// Changes of the keyspace by this command (and by those alike before it, see `exec::pipeline`), with [`FAILED`] and [`AWAITED`]; reported by
+    /// it, applied by the pipeline.
     pub changed: u64,
 }
 
@@ -465,7 +468,8 @@ impl<'a> Ctx<'a> {
     #[inline(always)]
     pub fn also(&mut self, key: Key<'_>, event: Event) {
         if self.db.is_listened_to(key.hash) {
-            self.tell(self.db.index(), key, event);
+            // By parts, as all of it would be put into memory for the call, whether it is made or not.
+            self.tell(self.db.index(), key.bytes, key.hash, event);
         }
     }
 
@@ -484,7 +488,7 @@ impl<'a> Ctx<'a> {
     /// `also` for a key of another database than the client's.
     pub fn also_in(&mut self, database: usize, key: Key<'_>, event: Event) {
         if self.db.is_listened_to(key.hash) {
-            self.tell(database, key, event);
+            self.tell(database, key.bytes, key.hash, event);
         }
     }
 
@@ -492,14 +496,21 @@ impl<'a> Ctx<'a> {
     /// served when the command is through, and subscribers are told later (`publish_news`).
     #[cold]
     #[inline(never)]
-    fn tell(&mut self, database: usize, key: Key<'_>, event: Event) {
+    fn tell(&mut self, database: usize, bytes: &[u8], hash: u64, event: Event) {
         self.record_task();
+        let key = Key { bytes, hash, site: Site::NONE };
         self.db.mark_changed(database, key.hash);
         let by = if self.me == NOBODY { 0 } else { self.clients.get(self.me).id };
         self.db.tell(database, event, key, by);
         if self.db.is_waited_for(database, key.hash) {
-            self.blocking.make_ready(database, key.bytes);
+            self.make_ready(database, key.bytes);
         }
+    }
+
+    /// Those who wait for a key of a database are served behind the command.
+    pub fn make_ready(&mut self, database: usize, name: &[u8]) {
+        self.blocking.make_ready(database, name);
+        self.changed |= AWAITED;
     }
 
     /// Publishes what has happened to keys so far: before what others must not find in front of it. Waits for no lock of the keyspace.

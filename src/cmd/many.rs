@@ -28,25 +28,30 @@ pub fn run(ctx: &mut Ctx<'_>, args: Args<'_>, sliced: &'static Sliced) -> Outcom
     let queued_before = ctx.out().queued();
     while at < args.len() {
         let stop = args.len().min(at + AHEAD * sliced.step);
-        let mut hashes = [0u64; AHEAD];
-        for (hash, group) in hashes.iter_mut().zip(args[at..stop].chunks(sliced.step)) {
-            *hash = ctx.key(group[0]).hash;
-            ctx.db.prefetch(*hash);
+        let mut places = [(0u64, Site::NONE); AHEAD];
+        let located_at = ctx.db.locate_anew();
+        for (place, group) in places.iter_mut().zip(args[at..stop].chunks(sliced.step)) {
+            let key = ctx.db.locate(group[0]);
+            *place = (key.hash, key.site);
         }
         let groups = (stop - at).div_ceil(sliced.step);
         if args.len() > 2 {
-            for hash in &hashes[..groups] {
-                ctx.db.prefetch_items(*hash);
+            for (hash, site) in &places[..groups] {
+                ctx.db.prefetch_items(*hash, *site);
             }
         }
-        for (hash, group) in hashes.iter().zip(args[at..stop].chunks(sliced.step)) {
+        for ((hash, site), group) in places.iter().zip(args[at..stop].chunks(sliced.step)) {
             ctx.hash = *hash;
-            ctx.site = Site::NONE;
+            ctx.site = *site;
             match (sliced.each)(ctx, group) {
                 Ok(n) => count += n,
-                Err(failure) => return ctx.fail(failure),
+                Err(failure) => {
+                    ctx.db.located_at(located_at);
+                    return ctx.fail(failure);
+                }
             }
         }
+        ctx.db.located_at(located_at);
         at = stop;
         let left = &args[at..];
         // The names that are left are held from here on, or another client's write would come between. (If another command holds names, this

@@ -259,13 +259,13 @@ fn of_memory(ctx: &Ctx<'_>, figures: &Figures, to: &mut Families) {
         ("redis_allocator_resident_bytes", "Resident of theirs, with their records", float(memory.mapped)),
         ("redis_mem_clients_normal", "Held for clients", float(figures.stats.held_bytes())),
         ("redis_lazyfree_pending_objects", "Deleted and not given back yet", float(data.lazy_pending as u64)),
-        ("redis_active_defrag_running", "Memory is being moved together", f64::from(u8::from(data.evacuating))),
+        ("redis_active_defrag_running", "Memory is being moved together", f64::from(u8::from(data.defrag.running > 0))),
         ("dolmen_slab_fragmented_bytes", "Worth giving back by moving items", float(data.fragmented_bytes)),
         ("dolmen_blobs", "Values in memory of their own", float(data.blobs)),
         ("dolmen_blob_bytes", "What these take", float(data.blob_bytes)),
         ("dolmen_blob_kept_bytes", "Of it, kept for readers, or to be freed", float(data.blob_kept_bytes)),
     ]);
-    to.counters([("dolmen_relocated_items", "Items moved to give memory back", float(data.relocated))]);
+    to.counters([("dolmen_relocated_chunks", "Chunks of memory moved to give memory back", float(data.defrag.relocated))]);
     let labels = |bytes: usize, kind: &str| vec![("bytes", bytes.to_string()), ("kind", kind.to_owned())];
     let mut spans = Vec::new();
     let mut chunks = Vec::new();

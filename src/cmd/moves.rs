@@ -130,7 +130,7 @@ pub fn swapdb(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         for database in [a, b] {
             let mut names: Vec<Box<[u8]>> = Vec::new();
             ctx.db.each_shard(|shard| names.extend(shard.waiters.names(database).map(Box::from)));
-            names.iter().for_each(|name| ctx.blocking.make_ready(database, name));
+            names.iter().for_each(|name| ctx.make_ready(database, name));
         }
         ctx.out().ok();
         Ok(())

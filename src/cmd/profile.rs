@@ -142,16 +142,17 @@ impl Stretch {
         }
     }
 
-    /// One more command of this number. Not called more than `MAX` times.
+    /// So many more commands of this number. Not of more than `MAX` altogether.
     #[inline(always)]
-    pub fn add(&mut self, number: u16) {
-        self.calls += 1;
+    pub fn add(&mut self, number: u16, count: usize) {
+        let count = u16::try_from(count).unwrap_or(u16::MAX);
+        self.calls += u32::from(count);
         if let Some(last) = self.runs.get_mut(self.len.wrapping_sub(1))
             && last.0 == number
         {
-            last.1 += 1;
+            last.1 += count;
         } else if let Some(next) = self.runs.get_mut(self.len) {
-            *next = (number, 1);
+            *next = (number, count);
             self.len += 1;
         }
     }
@@ -400,7 +401,7 @@ mod tests {
         // Time stands still here: it began before.
         profile.ticker = Ticker::Still;
         for number in [0, 0, 1, 0, 1, 1, 1] {
-            stretch.add(number);
+            stretch.add(number, 1);
         }
         stretch.since = 0;
         assert_eq!(profile.settle(&mut stretch), 0);

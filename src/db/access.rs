@@ -24,8 +24,8 @@
 //! SCAN) do not, as in Redis.
 #![allow(unsafe_code)]
 
-use super::item::{self, Header, Item, Key, NewKey, NewValue};
-use super::smart::weight;
+use super::item::{self, Item, Key, NewKey, NewValue};
+use super::smart::{PLACE_BYTES, weight};
 use super::view::{Db, Found};
 use super::{ItemHash, Shard, item_at};
 use crate::base::eviction::{Policy, Rank, Settings};
@@ -180,8 +180,18 @@ impl Db<'_> {
     /// A command uses an item: its clock is set, if it shows another time.
     #[inline(always)]
     pub(super) fn touch(&mut self, found: Found) {
-        if (self.item(found.handle).clock() ^ self.stamps.tick) & self.stamps.mask != 0 {
-            self.touch_late(found.handle);
+        self.touch_item(found.handle);
+    }
+
+    #[inline(always)]
+    pub(super) fn touch_item(&mut self, h: Handle) {
+        if (self.item(h).clock() ^ self.stamps.tick) & self.stamps.mask != 0 {
+            if self.stamps.uses == Uses::Clocked && !self.untouching {
+                // SAFETY: a live item, which a table has just named.
+                unsafe { item::overwrite_clock(&mut self.shard.slab, h, self.stamps.tick) };
+            } else {
+                self.touch_late(h);
+            }
         }
     }
 
@@ -227,20 +237,26 @@ impl Db<'_> {
     #[inline(never)]
     fn learned_fresh_word(&mut self, hash: u64, key: &NewKey<'_>, value: &NewValue<'_>, words: &item::Words) -> u32 {
         let outside = if let NewValue::Blob(id) = value { self.shard.slab.blob_bytes(*id) } else { 0 };
-        let bytes = Slab::class_bytes(item::item_bytes(key, value, words)) as u64 + outside;
+        let bytes = Slab::class_bytes(item::item_bytes(key, value, words)) as u64 + outside + PLACE_BYTES;
         self.shard.eviction.smart.as_mut().map_or(0, |smart| smart.inserted(hash, bytes))
     }
 
-    /// The value of an item is about to be written anew.
+    /// The word of an item whose value is about to be written anew.
     #[inline(always)]
-    pub(super) fn note_rewrite(&mut self, h: Handle) {
-        if self.stamps.uses == Uses::Learned {
-            let Shard { slab, containers, eviction, .. } = &mut *self.shard;
-            let bytes = weight(slab, containers, item_at(slab, h));
-            if let Some(smart) = &mut eviction.smart {
-                smart.came_in(bytes);
-            }
-        }
+    pub(super) fn rewritten_word(&mut self, h: Handle) -> u32 {
+        if self.stamps.uses == Uses::Learned { self.learned_rewritten_word(h) } else { self.used_word(h) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn learned_rewritten_word(&mut self, h: Handle) -> u32 {
+        let Shard { slab, containers, eviction, .. } = &mut *self.shard;
+        let item = item_at(slab, h);
+        let Some(smart) = &mut eviction.smart else { return item.clock() };
+        let bytes = weight(slab, containers, item);
+        let word = smart.used(item.clock(), || bytes);
+        smart.came_in(bytes);
+        word
     }
 
     /// One more use: with a chance of 1 in `lfu-log-factor` times what the counter has above that of a new item.
@@ -309,9 +325,8 @@ impl Db<'_> {
 
 /// Gives an item that a table has just named another word.
 pub(super) fn set_clock_of(slab: &mut Slab, h: Handle, clock: u32) {
-    let header = item_at(slab, h).header();
-    // SAFETY: the header of this live item, with another clock.
-    unsafe { item::overwrite_header(slab, h, Header { clock, ..header }) };
+    // SAFETY: a live item.
+    unsafe { item::overwrite_clock(slab, h, clock) };
 }
 
 impl Shard {

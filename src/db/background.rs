@@ -117,8 +117,13 @@ impl Shard {
         loop {
             let mut pending = false;
             for index in 0..self.databases_used {
-                if self.active_expire {
+                // (What there is nothing of is not called: this is done in every turn.)
+                let (has_wheel, has_fields) =
+                    (self.databases[index].wheel.is_some(), self.databases[index].fields.is_some());
+                if self.active_expire && has_wheel {
                     pending |= self.expire_some(index, now_ms);
+                }
+                if self.active_expire && has_fields {
                     pending |= self.expire_fields(index, now_ms);
                 }
                 let Shard { slab, databases, containers, seed, .. } = &mut *self;
@@ -135,14 +140,18 @@ impl Shard {
             if !self.viewed.is_empty() {
                 pending |= self.release_viewed();
             }
-            pending |= self.drain_some();
+            if !self.detached.is_empty() {
+                pending |= self.drain_some();
+            }
             pending |= self.slab.drain_frees(FREE_UNIT);
             // It has a pass of its own over what it may give back, so some times a second, and on while there is more.
             if sweep || self.release_due {
                 self.release_due = self.slab.release(now_ms, RELEASE_UNIT);
                 pending |= self.release_due;
             }
-            pending |= self.evacuate_some();
+            if self.evacuation.is_some() {
+                pending |= self.evacuate_some();
+            }
             pending |= self.sweep_some(now_ms);
             if !pending {
                 return false;

@@ -13,6 +13,8 @@
 //! Owns the layout and nothing else: no expiry rules, no table.
 #![allow(unsafe_code)]
 
+mod overwrite;
+
 use super::access;
 use super::containers::{ContainerId, Containers};
 use crate::base::bytes::copy_short;
@@ -36,6 +38,10 @@ const_assert!(HEADER_BYTES + EXPIRY_BYTES + MARKS_BYTES + KEY_INLINE_MAX + VALUE
 const_assert!(CHUNK_BYTES_MAX <= u16::MAX as usize);
 
 pub use crate::types::Type;
+pub use overwrite::{
+    add_alike, overwrite_alike, overwrite_clock, overwrite_expiry, overwrite_header, overwrite_marks, overwrite_use,
+    overwrite_value, raw_value_mut,
+};
 
 /// How a value lies in its item.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,8 +89,8 @@ pub struct Header {
     pub value_len: u16,
 }
 
-const RAW: u64 = Encoding::Raw as u64;
-const INT: u64 = Encoding::Int as u64;
+pub(super) const RAW: u64 = Encoding::Raw as u64;
+pub(super) const INT: u64 = Encoding::Int as u64;
 const BLOB: u64 = Encoding::Blob as u64;
 const LIST: u64 = Type::List as u64;
 const SET: u64 = Type::Set as u64;
@@ -356,6 +362,13 @@ impl<'a> Item<'a> {
         self.has_expiry().then(|| Expiry::unpack(word_at(self.place(HEADER_BYTES, EXPIRY_BYTES))))
     }
 
+    /// Has a client of memcached read it since it was written?
+    #[inline(always)]
+    #[must_use]
+    pub fn is_hit(&self) -> bool {
+        self.word & (flag::HIT as u64) << Header::FLAGS_SHIFT != 0
+    }
+
     #[inline(always)]
     fn has_marks(&self) -> bool {
         self.word & (flag::MARKS as u64) << Header::FLAGS_SHIFT != 0
@@ -387,20 +400,45 @@ impl<'a> Item<'a> {
 
     #[inline(always)]
     #[must_use]
-    pub fn is_key(&self, slab: &Slab, key: Key<'_>) -> bool {
+    pub fn is_key(self, slab: &Slab, key: Key<'_>) -> bool {
         if self.has_key_blob() {
-            return self.is_blob_key(slab, key);
+            // By parts, as all of it would be put into memory for the call.
+            return self.is_blob_key(slab, key.bytes, key.hash);
         }
         self.key_place_bytes() == key.bytes.len() && same_bytes(self.key_place(), key.bytes)
     }
 
+    /// Is it a string of this key and encoding, with the key in the item itself? (False also for some keys for which it is: short and long ones.)
+    #[inline(always)]
+    #[must_use]
+    pub fn is_plain<const ENCODING: u64>(self, key: &[u8]) -> bool {
+        /// Type, encoding, the flag of a long key, and the key's length.
+        const MASK: u64 = 15
+            | 3 << Header::ENCODING_SHIFT
+            | (flag::KEY_BLOB as u64) << Header::FLAGS_SHIFT
+            | (u16::MAX as u64) << Header::KEY_LEN_SHIFT;
+        let plain =
+            Type::String as u64 | ENCODING << Header::ENCODING_SHIFT | (key.len() as u64) << Header::KEY_LEN_SHIFT;
+        self.word & MASK == plain
+            && PLAIN_KEYS.contains(&key.len())
+            && same_bytes(self.place(self.key_offset(), key.len()), key)
+    }
+
+    /// The bytes of a value that is raw.
+    #[inline(always)]
+    #[must_use]
+    pub fn raw_value(&self) -> &'a [u8] {
+        self.value_place()
+    }
+
     #[cold]
-    fn is_blob_key(&self, slab: &Slab, key: Key<'_>) -> bool {
+    #[inline(never)]
+    fn is_blob_key(self, slab: &Slab, key: &[u8], key_hash: u64) -> bool {
         let (blob, hash) = self.key_blob();
-        if hash != key.hash || slab.blob_len(blob) != key.bytes.len() {
+        if hash != key_hash || slab.blob_len(blob) != key.len() {
             return false;
         }
-        let mut rest = key.bytes;
+        let mut rest = key;
         (0..slab.blob_segments(blob)).all(|i| {
             let segment = slab.blob_segment(blob, i);
             let (head, tail) = rest.split_at(segment.len().min(rest.len()));
@@ -533,6 +571,9 @@ fn container_at(place: &[u8]) -> ContainerId {
     ContainerId::from_bits(number_at(place))
 }
 
+/// Lengths that are compared without a call.
+const PLAIN_KEYS: std::ops::RangeInclusive<usize> = 8..=32;
+
 /// Equality of short byte strings without a call: keys are mostly 8 to 32 bytes.
 #[inline(always)]
 #[must_use]
@@ -541,7 +582,7 @@ pub fn same_bytes(a: &[u8], b: &[u8]) -> bool {
     if n != b.len() {
         return false;
     }
-    if !(8..=32).contains(&n) {
+    if !PLAIN_KEYS.contains(&n) {
         return a == b;
     }
     let (p, q) = (a.as_ptr(), b.as_ptr());
@@ -683,92 +724,11 @@ pub unsafe fn write(slab: &mut Slab, h: Handle, clock: u32, key: NewKey<'_>, val
     }
 }
 
-/// Overwrites the value of an item in place; key and words stay. The header is the item's, with the flags and the access clock
-/// that it is to have.
-///
-/// # Safety
-/// `h` is a live item of `slab` that no view sees (`Db::own`), whose chunk has room for the new value behind the key; the old value, if a blob,
-/// was released; `value` does not lie in the chunk.
-#[inline(always)]
-pub unsafe fn overwrite_value(slab: &mut Slab, h: Handle, mut header: Header, value: NewValue<'_>) {
-    header.kind = value.kind();
-    header.encoding = value.encoding();
-    #[expect(clippy::cast_possible_truncation, reason = "fits the chunk (caller)")]
-    {
-        header.value_len = value.place_bytes() as u16;
-    }
-    // SAFETY: the room was checked by the caller; the header word begins the chunk.
-    unsafe {
-        let base = slab.ptr(h).as_ptr();
-        base.cast::<u64>().write(header.pack().to_le());
-        value.write(base.add(HEADER_BYTES + header.words_bytes() + usize::from(header.key_len)));
-    }
-}
-
-/// The bytes of a raw value, to be changed in place.
-///
-/// # Safety
-/// `h` is a live item of `slab` that no view sees (`Db::own`), its value is raw.
-pub unsafe fn raw_value_mut(slab: &mut Slab, h: Handle) -> &mut [u8] {
-    // SAFETY: a live item (caller).
-    let header = unsafe { Item::at(slab, h) }.header();
-    let offset = HEADER_BYTES + header.words_bytes() + usize::from(header.key_len);
-    // SAFETY: the value's place, inside the chunk; it is borrowed as long as the slab is, exclusively.
-    unsafe { std::slice::from_raw_parts_mut(slab.ptr(h).as_ptr().add(offset), usize::from(header.value_len)) }
-}
-
-/// Overwrites the value of a string with one of the same length, if it is raw, as it was written, used at `clock` already, and the item has
-/// neither deadline nor marks. False: it is not so, nothing was done.
-///
-/// # Safety
-/// `h` is a live item of `slab` that no view sees (`Db::own`); `bytes` does not lie in its chunk.
-#[inline(always)]
-pub unsafe fn overwrite_alike(slab: &mut Slab, h: Handle, clock: u32, bytes: &[u8]) -> bool {
-    /// Everything but the key's length and the flag of a long key.
-    const MASK: u64 = 0xffff_0000_ffff_ffff & !((flag::KEY_BLOB as u64) << Header::FLAGS_SHIFT);
-    let plain = Type::String as u64
-        | RAW << Header::ENCODING_SHIFT
-        | u64::from(clock) << Header::CLOCK_SHIFT
-        | (bytes.len() as u64) << Header::VALUE_LEN_SHIFT;
-    // SAFETY: a live item (caller).
-    let item = unsafe { Item::at(slab, h) };
-    if item.word & MASK != plain || bytes.len() > CHUNK_BYTES_MAX {
-        return false;
-    }
-    let offset = HEADER_BYTES + item.key_place_bytes();
-    // SAFETY: the value's place lies behind the key and is as long as `bytes`.
-    unsafe { copy_short(bytes, slab.ptr(h).as_ptr().add(offset)) }
-    true
-}
-
 /// Bytes of the item if its value became `value`; the words stay.
 #[inline(always)]
 #[must_use]
 pub fn bytes_with_value(header: Header, value: &NewValue<'_>) -> usize {
     header.item_bytes() - usize::from(header.value_len) + value.place_bytes()
-}
-
-/// Overwrites the deadline word in place.
-///
-/// # Safety
-/// `h` is a live item of `slab` with the flag [`flag::EXPIRY`]; if a view sees it (see `Db::own`), the deadline stays the same.
-#[inline]
-pub unsafe fn overwrite_expiry(slab: &mut Slab, h: Handle, expiry: Expiry) {
-    // SAFETY: the word follows the header where the flag is set (caller).
-    unsafe { slab.ptr(h).as_ptr().add(HEADER_BYTES).cast::<u64>().write(expiry.pack().to_le()) }
-}
-
-/// Overwrites the marks in place.
-///
-/// # Safety
-/// `h` is a live item of `slab` with the flag [`flag::MARKS`]; if a view sees it (see `Db::own`), the client's flags stay the same.
-#[inline]
-pub unsafe fn overwrite_marks(slab: &mut Slab, h: Handle, marks: Marks) {
-    // SAFETY: a live item (caller), whose marks lie in front of its key.
-    unsafe {
-        let at = Item::at(slab, h).key_offset() - MARKS_BYTES;
-        slab.ptr(h).as_ptr().add(at).cast::<[u64; 2]>().write(marks.pack().map(u64::to_le));
-    }
 }
 
 /// Bytes of the item if it had these words.
@@ -794,16 +754,6 @@ pub unsafe fn copy_with_words(slab: &mut Slab, from: Handle, to: Handle, words: 
         let at = words.write(at.add(HEADER_BYTES));
         std::ptr::copy_nonoverlapping(body, at, body_bytes);
     }
-}
-
-/// Overwrites flags and access clock.
-///
-/// # Safety
-/// `h` is a live item of `slab`, and `header` is its own but for clock, [`flag::MODIFIED`] and [`flag::HIT`].
-#[inline]
-pub unsafe fn overwrite_header(slab: &mut Slab, h: Handle, header: Header) {
-    // SAFETY: the word begins the chunk of a live item (caller).
-    unsafe { slab.ptr(h).as_ptr().cast::<u64>().write(header.pack().to_le()) }
 }
 
 /// Bytes of the item if its key became `key`, with these words.

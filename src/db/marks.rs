@@ -9,13 +9,14 @@
 //! number that no client knows.
 #![allow(unsafe_code)]
 
+use super::glance::Glance;
 use super::item::{self, Header, Item, Key, Marks, NewValue, Value, Words};
 use super::keyspace::SHARDS_MAX;
-use super::strings::blob_of;
+use super::strings::{Plain, blob_of};
 use super::view::{Db, Deadline, Found};
 use super::{DbError, item_at};
 use crate::base::int;
-use dolmen_slab::Kind;
+use dolmen_slab::{Handle, Kind};
 use static_assertions::const_assert;
 
 /// What becomes of the marks when a value is written.
@@ -95,23 +96,48 @@ impl Db<'_> {
         self.fetch_as::<true>(key).map(|seen| seen.item)
     }
 
-    /// The same, with what it was before. Without `USES` it is no use.
+    /// The same by one look, if the string has no marks.
+    #[inline(always)]
+    pub fn fetch_plain(&mut self, key: Key<'_>) -> Plain<'_> {
+        match self.glance::<{ item::RAW }>(key) {
+            Glance::At(h) => {
+                let item = self.item(h);
+                if item.marks().is_some() {
+                    return Plain::Seldom;
+                }
+                if !item.is_hit() || (item.clock() ^ self.stamps.tick) & self.stamps.mask != 0 {
+                    self.hit(h);
+                }
+                self.count_read(true);
+                Plain::Value(self.item(h).raw_value())
+            }
+            Glance::Absent => {
+                self.count_read(false);
+                self.tell_missed(key);
+                Plain::Absent
+            }
+            Glance::Other => Plain::Seldom,
+        }
+    }
+
+    /// The same as `fetch`, with what it was before. Without `USES` it is no use.
     #[inline(always)]
     pub fn fetch_as<const USES: bool>(&mut self, key: Key<'_>) -> Option<Seen<'_>> {
         let found = self.find_read(key).filter(|found| self.item(found.handle).is_string())?;
         let before = self.item(found.handle).header();
         if USES && (before.flags & item::flag::HIT == 0 || (before.clock ^ self.stamps.tick) & self.stamps.mask != 0) {
-            self.hit(found, before);
+            self.hit(found.handle);
         }
         Some(Seen { item: item_at(&self.shard.slab, found.handle), before })
     }
 
-    #[inline(never)]
-    fn hit(&mut self, found: Found, before: Header) {
-        let header = Header { flags: before.flags | item::flag::HIT, clock: self.used_word(found.handle), ..before };
+    /// A string is read by a client of memcached.
+    #[inline(always)]
+    fn hit(&mut self, h: Handle) {
+        let clock = self.used_word(h);
         // Also if a snapshot sees the item: this is none of what it shows.
-        // SAFETY: the header of this live item, with that flag and another clock.
-        unsafe { item::overwrite_header(&mut self.shard.slab, found.handle, header) };
+        // SAFETY: a live item.
+        unsafe { item::overwrite_use(&mut self.shard.slab, h, clock, item::flag::HIT) };
     }
 
     /// The string at a key as it lies, for a client of memcached that goes on to write, or only looks. What is no string is not there.
@@ -314,13 +340,20 @@ mod tests {
     #[test]
     fn a_read_is_remembered_until_the_value_is_written() {
         let mut shard = shard();
-        let mut db = shard.db(0, NOW_MS);
-        let key = db.key(b"k");
-        db.set_string(key, NewValue::Raw(b"value"), Deadline::None).unwrap();
-        let hit = |db: &mut Db<'_>| db.fetch_as::<true>(key).unwrap().before.flags & item::flag::HIT != 0;
-        assert_eq!([hit(&mut db), hit(&mut db)], [false, true]);
-        assert!(!db.overwrite_alike(key, b"other"), "the flag must go");
-        db.set_string(key, NewValue::Raw(b"other"), Deadline::None).unwrap();
-        assert!(!hit(&mut db));
+        // Too short for one look, and not.
+        for name in [&b"k"[..], b"a key of some length"] {
+            let mut db = shard.db(0, NOW_MS);
+            let key = db.key(name);
+            db.set_string(key, NewValue::Raw(b"value"), Deadline::None).unwrap();
+            let key = db.locate(name);
+            let hit = |db: &mut Db<'_>| db.fetch_as::<true>(key).unwrap().before.flags & item::flag::HIT != 0;
+            assert_eq!([hit(&mut db), hit(&mut db)], [false, true]);
+            db.set_string(key, NewValue::Raw(b"other"), Deadline::None).unwrap();
+            assert_eq!([hit(&mut db), hit(&mut db)], [false, true]);
+            assert_eq!(db.overwrite_alike(key, b"third"), name.len() > 1, "and the flag goes");
+            assert_eq!(hit(&mut db), name.len() == 1);
+            let is_one_look = matches!(db.fetch_plain(key), Plain::Value(b"third"));
+            assert_eq!(is_one_look, name.len() > 1);
+        }
     }
 }

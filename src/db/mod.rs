@@ -15,6 +15,7 @@ pub mod containers;
 pub mod event;
 pub mod evict;
 mod fields;
+mod glance;
 pub mod hold;
 pub mod item;
 pub mod journal;
@@ -42,6 +43,7 @@ pub use item::{Key, NewValue, Type, Value};
 pub use keyspace::{Access, Alone, Fetch, Keyspace, Locate, Shared};
 pub use snapshot::Snapshot;
 use std::collections::VecDeque;
+pub use strings::Plain;
 pub use view::Db;
 use wheel::Wheel;
 

@@ -11,7 +11,7 @@ use dolmen_slab::Slab;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// What an item takes in its table, about.
-const PLACE_BYTES: u64 = 7;
+pub(super) const PLACE_BYTES: u64 = 7;
 
 /// What a shard has learned.
 pub(super) struct Smart {

@@ -1,12 +1,22 @@
 //! String values: reading, writing in place where the chunk allows it, counters, appending.
 #![allow(unsafe_code)]
 
+use super::access::Uses;
+use super::glance::Glance;
 use super::item::{self, Encoding, Header, Key, NewValue, Value, Words};
 use super::marks::Marking;
 use super::view::{Db, Deadline, Found};
-use super::{DbError, item_at};
+use super::{DbError, Shard, item_at};
 use crate::base::int;
+use crate::table::Site;
 use dolmen_slab::{BlobId, BlobRef, Kind, Slab};
+
+/// What [`Db::read_plain`] finds.
+pub enum Plain<'a> {
+    Value(&'a [u8]),
+    Absent,
+    Seldom,
+}
 
 impl Db<'_> {
     /// The string at a key, for a command that reads: counts hits and misses.
@@ -21,6 +31,27 @@ impl Db<'_> {
                 self.string_of(found).map(Some)
             }
             None => Ok(None),
+        }
+    }
+
+    /// The string at a key by one look, which is enough for most: as `read_string`, or `Seldom`: it is not, and nothing was done.
+    #[inline(always)]
+    pub fn read_plain(&mut self, key: Key<'_>) -> Plain<'_> {
+        match self.glance::<{ item::RAW }>(key) {
+            Glance::At(h) => {
+                self.touch_item(h);
+                let Shard { slab, stats, .. } = &mut *self.shard;
+                // (Before the count, as that might be a write to the item for all the compiler knows.)
+                let item = item_at(slab, h);
+                stats.hits += 1;
+                Plain::Value(item.raw_value())
+            }
+            Glance::Absent => {
+                self.count_read(false);
+                self.tell_missed(key);
+                Plain::Absent
+            }
+            Glance::Other => Plain::Seldom,
         }
     }
 
@@ -82,25 +113,44 @@ impl Db<'_> {
         Ok(NewValue::Blob(blob_of(&mut self.shard.slab, &[bytes])?))
     }
 
-    /// The commonest write: a string over one of the same length that has no deadline and was used lately. False: it is not that; nothing was
-    /// done.
+    /// The commonest write: a string over one of the same length that has no deadline, where access words are clocks. False: it is not that;
+    /// nothing was done.
     #[inline(always)]
     pub fn overwrite_alike(&mut self, key: Key<'_>, bytes: &[u8]) -> bool {
-        let Some(found) = self.find(key) else { return false };
-        if self.is_viewed() {
-            // The way of the other writes makes it the command's own.
+        let Glance::At(h) = self.glance::<{ item::RAW }>(key) else { return false };
+        if self.is_viewed() || self.stamps.uses != Uses::Clocked {
+            // The way of the other writes makes it the command's own, and counts.
             return false;
         }
         // SAFETY: a live item; no view is open; `bytes` came from outside of the slab.
-        unsafe { item::overwrite_alike(&mut self.shard.slab, found.handle, self.stamps.tick, bytes) }
+        unsafe { item::overwrite_alike(&mut self.shard.slab, h, self.stamps.tick, bytes) }
     }
 
     /// Writes a string, whatever was there before.
     ///
     /// # Errors
     /// [`DbError::OutOfMemory`]; nothing has changed then, and a blob given as `value` was released.
-    #[inline]
+    #[inline(always)]
     pub fn set_string(&mut self, key: Key<'_>, value: NewValue<'_>, deadline: Deadline) -> Result<(), DbError> {
+        if deadline == Deadline::None
+            && let NewValue::Raw(bytes) = value
+            && self.overwrite_alike(key, bytes)
+        {
+            return Ok(());
+        }
+        // By parts, as all of the key would be put into memory for the call, whether it is made or not.
+        self.set_seldom(key.bytes, (key.hash, key.site), value, deadline)
+    }
+
+    #[inline(never)]
+    fn set_seldom(
+        &mut self,
+        bytes: &[u8],
+        (hash, site): (u64, Site),
+        value: NewValue<'_>,
+        deadline: Deadline,
+    ) -> Result<(), DbError> {
+        let key = Key { bytes, hash, site };
         let found = self.find(key);
         if let (Some(found), NewValue::Raw(bytes)) = (found, value) {
             let header = self.rewritten(found);
@@ -224,6 +274,15 @@ impl Db<'_> {
     /// [`DbError::WrongType`], [`DbError::NotAnInteger`], [`DbError::Overflow`], [`DbError::OutOfMemory`]; nothing has changed then.
     #[inline]
     pub fn add_int(&mut self, key: Key<'_>, by: i64) -> Result<i64, DbError> {
+        if let Glance::At(h) = self.glance::<{ item::INT }>(key)
+            && !self.is_viewed()
+            && self.stamps.uses == Uses::Clocked
+        {
+            // SAFETY: a live item whose value is an integer; no view is open.
+            if let Some(sum) = unsafe { item::add_alike(&mut self.shard.slab, h, self.stamps.tick, by) } {
+                return Ok(sum);
+            }
+        }
         let Some(found) = self.find(key) else {
             self.insert_new(key, NewValue::Int(by), None, None)?;
             return Ok(by);
@@ -304,8 +363,7 @@ impl Db<'_> {
     pub(super) fn rewritten(&mut self, found: Found) -> Header {
         let mut header = self.item(found.handle).header();
         header.flags &= !(item::flag::MODIFIED | item::flag::HIT);
-        header.clock = self.used_word(found.handle);
-        self.note_rewrite(found.handle);
+        header.clock = self.rewritten_word(found.handle);
         header
     }
 

@@ -8,7 +8,7 @@ use super::item::{self, Expiry, Item, Key, Marks, NewKey, NewValue, Type, Words}
 use super::locks::Locks;
 use super::{DbError, ItemHash, Shard, item_at};
 use crate::base::notify::class;
-use crate::table::{Home, Slot, Table};
+use crate::table::{Home, Site, Slot, Table};
 use dolmen_slab::{Handle, Kind, Slab};
 
 /// One database of a shard, as a command sees it.
@@ -140,11 +140,15 @@ impl<'a> Db<'a> {
         self.shard.prefetch(self.index, hash);
     }
 
-    /// A hint that `hash` will be looked up next: brings the items that may be meant.
+    /// The same for the items that may be meant; `site` is the key's, if it was located.
     #[inline(always)]
-    pub fn prefetch_items(&mut self, hash: u64) {
+    pub fn prefetch_items(&mut self, hash: u64, site: Site) {
         self.enter(hash);
-        self.shard.prefetch_items(self.index, hash);
+        if site.is_none() {
+            self.shard.prefetch_items(self.index, hash);
+        } else {
+            self.shard.prefetch_items_at(site, hash);
+        }
     }
 
     pub fn shard(&mut self) -> &mut Shard {
@@ -178,12 +182,14 @@ impl<'a> Db<'a> {
         } else {
             Home::Elsewhere
         };
-        let slot = match home {
-            Home::Found(slot) => slot,
+        let (slot, handle) = match home {
+            Home::Found(slot) => (slot, table.handle(slot)),
             Home::Absent => return None,
-            Home::Elsewhere => find_anew(table, slab, key)?,
+            Home::Elsewhere => {
+                let slot = find_anew(table, slab, key.bytes, key.hash)?;
+                (slot, table.handle(slot))
+            }
         };
-        let handle = table.handle(slot);
         let item = item_at(slab, handle);
         if item.has_expiry() && item.deadline_ms() <= self.now_ms {
             self.expire(key.hash, Found { slot, handle });
@@ -197,8 +203,8 @@ impl<'a> Db<'a> {
     pub(super) fn find_read(&mut self, key: Key<'_>) -> Option<Found> {
         let found = self.find(key);
         self.count_read(found.is_some());
-        if found.is_none() && self.shard.listeners.wants(class::MISSED) {
-            self.tell(self.index, Event::KeyMiss, key, 0);
+        if found.is_none() {
+            self.tell_missed(key);
         }
         found
     }
@@ -212,6 +218,21 @@ impl<'a> Db<'a> {
         }
     }
 
+    /// A reading command has not found a key.
+    #[inline(always)]
+    pub(super) fn tell_missed(&mut self, key: Key<'_>) {
+        if self.shard.listeners.wants(class::MISSED) {
+            // By parts, as all of it would be put into memory for the call, whether it is made or not.
+            self.tell_missed_of(key.bytes, key.hash);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell_missed_of(&mut self, bytes: &[u8], hash: u64) {
+        self.tell(self.index, Event::KeyMiss, Key { bytes, hash, site: Site::NONE }, 0);
+    }
+
     #[cold]
     #[inline(never)]
     pub(super) fn expire(&mut self, hash: u64, found: Found) {
@@ -219,7 +240,7 @@ impl<'a> Db<'a> {
         if !self.shard.listeners.is_idle() {
             let mut name = Vec::new();
             self.item(found.handle).append_key(&self.shard.slab, &mut name);
-            let key = Key { bytes: &name, hash, site: crate::table::Site::NONE };
+            let key = Key { bytes: &name, hash, site: Site::NONE };
             self.tell(self.index, Event::Expired, key, 0);
         }
         self.remove_found(hash, found);
@@ -547,8 +568,9 @@ impl<'a> Db<'a> {
 
 /// For a key whose site is not known, or not good any more.
 #[inline(never)]
-fn find_anew(table: &Table, slab: &Slab, key: Key<'_>) -> Option<Slot> {
-    table.find(slab, key.hash, |h| item_at(slab, h).is_key(slab, key))
+fn find_anew(table: &Table, slab: &Slab, bytes: &[u8], hash: u64) -> Option<Slot> {
+    let key = Key { bytes, hash, site: Site::NONE };
+    table.find(slab, hash, |h| item_at(slab, h).is_key(slab, key))
 }
 
 /// Frees an item that was just taken out of a table, or leaves it to the views that see it.

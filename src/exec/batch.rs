@@ -36,6 +36,24 @@ impl Request {
             end: narrow(end),
         }
     }
+
+    /// Is it of this command, with as many arguments, which begin there?
+    #[inline(always)]
+    fn is(&self, row: &'static Command<Exec>, args: u32, argc: u32) -> bool {
+        self.row.is_some_and(|own| std::ptr::eq(own, row)) && self.args == args && self.argc == argc
+    }
+
+    /// Those at the beginning of `rest`, which follow it, that are like it: of its command, with as many arguments, one behind the other.
+    #[inline(always)]
+    pub(super) fn alike<'r>(&self, rest: &'r [Request]) -> &'r [Request] {
+        let Some(row) = self.row else { return &[] };
+        let mut args = self.args;
+        let alike = rest.iter().take_while(|request| {
+            args += self.argc;
+            request.is(row, args, self.argc)
+        });
+        &rest[..alike.count()]
+    }
 }
 
 /// Parsed requests in the order in which they run. Those of one client stand together.
@@ -73,6 +91,13 @@ impl<'b> Batch<'b> {
     #[must_use]
     pub fn args_of(&self, request: &Request) -> Args<'b> {
         &self.args[request.args as usize..][..request.argc as usize]
+    }
+
+    /// The arguments of each of some requests that are alike.
+    #[inline(always)]
+    pub(super) fn args_of_each(&self, alike: &[Request]) -> impl Iterator<Item = Args<'b>> {
+        let (from, argc) = alike.first().map_or((0, 1), |first| (first.args as usize, first.argc as usize));
+        self.args[from..][..alike.len() * argc].chunks_exact(argc)
     }
 
     /// Has the items of all requests before `until` fetched.

@@ -18,7 +18,7 @@ use crate::base::out::Out;
 use crate::cmd::acl::allow;
 use crate::cmd::blocking::serve_ready;
 use crate::cmd::client::gate;
-use crate::cmd::ctx::{Args, Ctx, Exec, FAILED, Failure, Outcome, Task};
+use crate::cmd::ctx::{AWAITED, Args, Ctx, Exec, FAILED, Failure, Outcome, Task};
 use crate::cmd::many::{OUT_HIGH_BYTES, SLICED_MIN_ARGS};
 use crate::cmd::monitor::show;
 use crate::cmd::profile::Stretch;
@@ -140,10 +140,12 @@ impl<A: Access> Engine<A> {
             if begun > 0 && ctx.out().queued() > OUT_HIGH_BYTES {
                 return End::Full(begun - 1);
             }
-            for (i, request) in dozen.iter().enumerate() {
-                let argv = &batch.args[request.args as usize..][..request.argc as usize];
+            let mut i = 0;
+            while let Some(request) = dozen.get(i) {
+                let mut argv = batch.args_of(request);
                 let Some(row) = request.row.filter(|row| row.takes(argv.len())) else {
                     refuse(&mut ctx, request.row, argv);
+                    i += 1;
                     continue;
                 };
                 if A::SHARED {
@@ -152,16 +154,21 @@ impl<A: Access> Engine<A> {
                 ctx.hash = request.hash;
                 ctx.site = request.site;
                 let reasons = if A::SHARED && ctx.db.is_holding() { gate | HOLDS } else { gate };
-                if reasons & row.heeds != 0 {
+                let heeded = reasons & row.heeds != 0;
+                if heeded {
                     match look_twice(&mut ctx, row, argv, reasons) {
                         Verdict::Run => {}
-                        Verdict::Refused => continue,
+                        Verdict::Refused => {
+                            i += 1;
+                            continue;
+                        }
                         verdict => {
                             settle(&mut ctx, &mut stretch, row, argv);
                             if let Some(end) = instead(&mut ctx, row, argv, verdict, begun + i) {
                                 return end;
                             }
                             stretch.since = ctx.profile.ticker.now();
+                            i += 1;
                             continue;
                         }
                     }
@@ -170,8 +177,30 @@ impl<A: Access> Engine<A> {
                 if alone && !stretch.is_empty() {
                     settle(&mut ctx, &mut stretch, row, argv);
                 }
-                let outcome = (row.run.run)(&mut ctx, argv);
-                stretch.add(row.short_number());
+                let mut outcome = (row.run.run)(&mut ctx, argv);
+                let first = i;
+                i += 1;
+                // What was found of a request holds of those behind it that are alike: they run one after the other.
+                if !alone && !heeded && i < dozen.len() && goes_on(&ctx, outcome) {
+                    let alike = Request::alike(request, &dozen[i..]);
+                    for (request, each) in alike.iter().zip(batch.args_of_each(alike)) {
+                        if A::SHARED {
+                            lock(&mut ctx, row, each, request.hash);
+                            if ctx.db.is_holding() {
+                                break;
+                            }
+                        }
+                        argv = each;
+                        ctx.hash = request.hash;
+                        ctx.site = request.site;
+                        outcome = (row.run.run)(&mut ctx, argv);
+                        i += 1;
+                        if !goes_on(&ctx, outcome) {
+                            break;
+                        }
+                    }
+                }
+                stretch.add(row.short_number(), i - first);
                 if ctx.changed != 0 {
                     if ctx.changed & FAILED != 0 {
                         ctx.profile.failed(row.number());
@@ -179,7 +208,7 @@ impl<A: Access> Engine<A> {
                     apply_effects_of(&mut ctx, row, argv);
                 }
                 if outcome != Outcome::Done {
-                    return broken_off(&mut ctx, row, argv, outcome, begun + i, stretch);
+                    return broken_off(&mut ctx, row, argv, outcome, begun + i - 1, stretch);
                 }
                 if alone {
                     settle(&mut ctx, &mut stretch, row, argv);
@@ -345,7 +374,7 @@ impl<A: Access> Engine<A> {
                         let mut stretch = Stretch::new(ctx.profile.ticker.now());
                         ctx.keep_value(row);
                         let outcome = (row.run.run)(&mut ctx, args);
-                        stretch.add(row.short_number());
+                        stretch.add(row.short_number(), 1);
                         if ctx.changed & FAILED != 0 {
                             ctx.profile.failed(row.number());
                         }
@@ -380,6 +409,13 @@ impl<A: Access> Engine<A> {
         }
         Ok(end)
     }
+}
+
+/// Has a command ended so that nothing but the next one follows? What must be done behind each one by itself makes this false.
+#[inline(always)]
+fn goes_on(ctx: &Ctx<'_>, outcome: Outcome) -> bool {
+    outcome == Outcome::Done
+        && (ctx.changed == 0 || ctx.changed & (FAILED | AWAITED) == 0 && !ctx.blocking.has_follow_up())
 }
 
 /// The commands since the last look at the clock have run, the last of them with these arguments.
@@ -436,27 +472,25 @@ fn broken_off(
 /// called: `Session::go_on`, `Engine::step_orphan`).
 #[inline(always)]
 pub fn apply_effects(ctx: &mut Ctx<'_>) {
-    ctx.changed &= !FAILED;
-    if ctx.changed != 0 {
-        if ctx.blocking.has_follow_up() {
-            follow_up(ctx, None);
-        }
-        ctx.stats.dirty += ctx.changed;
-        ctx.changed = 0;
-    }
+    effects(ctx, None);
 }
 
 /// The same behind the run of a command, which is not said yet in the log.
 #[inline(always)]
 fn apply_effects_of(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>) {
-    ctx.changed &= !FAILED;
-    if ctx.changed != 0 {
+    effects(ctx, Some((row, args)));
+}
+
+#[inline(always)]
+fn effects(ctx: &mut Ctx<'_>, command: Option<(&'static Command<Exec>, Args<'_>)>) {
+    const KEYS: u64 = !(FAILED | AWAITED);
+    if ctx.changed & KEYS != 0 {
         if ctx.blocking.has_follow_up() {
-            follow_up(ctx, Some((row, args)));
+            follow_up(ctx, command);
         }
-        ctx.stats.dirty += ctx.changed;
-        ctx.changed = 0;
+        ctx.stats.dirty += ctx.changed & KEYS;
     }
+    ctx.changed = 0;
 }
 
 /// Logs what was changed, and then serves those who have waited for it.
@@ -519,7 +553,7 @@ fn timed_execute(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>)
         show(ctx, row, args);
     }
     if matches!(executed, Executed::Done | Executed::Close) {
-        stretch.add(row.short_number());
+        stretch.add(row.short_number(), 1);
         settle(ctx, &mut stretch, row, args);
     }
     // What it refused is its own failure; that of a command that it ran was counted there.

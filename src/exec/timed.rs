@@ -1,6 +1,6 @@
 //! A command that goes on in slices, with the time that it takes: what waiting it does is not counted.
 
-use crate::cmd::ctx::{Args, Budget, Ctx, Exec, FAILED, Task};
+use crate::cmd::ctx::{AWAITED, Args, Budget, Ctx, Exec, FAILED, Task};
 use crate::cmd::record::Told;
 use crate::cmd::slowlog;
 use crate::cmd::spec::Command;
@@ -39,7 +39,7 @@ impl Task for Timed {
         let from = ctx.profile.ticker.now();
         (ctx.recorder.task, ctx.recorder.stepping) = (self.told.take(), true);
         let done = self.task.step(ctx, budget);
-        if ctx.changed & !FAILED != 0 {
+        if ctx.changed & !(FAILED | AWAITED) != 0 {
             ctx.record_task();
         }
         (self.told, ctx.recorder.stepping) = (ctx.recorder.task.take(), false);

@@ -185,7 +185,7 @@ fn run(ctx: &mut Ctx<'_>, mut queue: Queue) -> (Vec<Piece>, bool) {
                 }
             }
         }
-        stretch.add(row.short_number());
+        stretch.add(row.short_number(), 1);
         if ctx.changed & FAILED != 0 {
             ctx.profile.failed(row.number());
             ctx.changed &= !FAILED;

@@ -212,7 +212,12 @@ impl Opening {
     #[inline(always)]
     #[must_use]
     fn is_at(&self, buf: &[u8], pos: usize) -> bool {
-        let Some(window) = buf.get(pos..pos + OPENING_MAX_BYTES).and_then(|b| b.first_chunk()) else { return false };
+        // (The usual way to say it looks at two sums for overflow.)
+        if buf.len() < OPENING_MAX_BYTES || pos > buf.len() - OPENING_MAX_BYTES {
+            return false;
+        }
+        // SAFETY: so many bytes lie behind `pos`, as just looked at.
+        let window = unsafe { &*buf.as_ptr().add(pos).cast::<[u8; OPENING_MAX_BYTES]>() };
         let words = words_of(window);
         ((words[0] & self.masks[0]) ^ self.words[0]) | ((words[1] & self.masks[1]) ^ self.words[1]) == 0
             && self.bytes > 0
@@ -258,6 +263,47 @@ pub fn parse_alike<'a: 'b, 'b>(
     args: &mut ArenaVec<'a, &'b [u8]>,
 ) -> Option<Result<Parsed, ProtocolError>> {
     opening.is_at(buf, pos).then(|| parse_opened(buf, pos, opening, limits, args))
+}
+
+/// Parses the requests from `from` on that begin with `opening`, one behind the other, until one does not, is not whole or not right, or all of `ends` are
+/// used: where each ends. Returns how many they are.
+#[inline(always)]
+pub fn parse_run<'a: 'b, 'b>(
+    buf: &'b [u8],
+    from: usize,
+    opening: &Opening,
+    limits: &Limits,
+    args: &mut ArenaVec<'a, &'b [u8]>,
+    ends: &mut [usize],
+) -> usize {
+    // A loop each for the commonest numbers of arguments, which lives in registers.
+    match opening.count {
+        2 => parse_run_of(2, buf, from, opening, limits, args, ends),
+        3 => parse_run_of(3, buf, from, opening, limits, args, ends),
+        count => parse_run_of(count, buf, from, opening, limits, args, ends),
+    }
+}
+
+#[inline(always)]
+fn parse_run_of<'a: 'b, 'b>(
+    count: usize,
+    buf: &'b [u8],
+    from: usize,
+    opening: &Opening,
+    limits: &Limits,
+    args: &mut ArenaVec<'a, &'b [u8]>,
+    ends: &mut [usize],
+) -> usize {
+    // A copy of its own, so that nothing is looked up in memory.
+    let opening = Opening { count, ..*opening };
+    let (mut n, mut at) = (0, from);
+    for end_of in ends {
+        let Some(Ok(Parsed::Request { end })) = parse_alike(buf, at, &opening, limits, args) else { break };
+        *end_of = end;
+        at = end;
+        n += 1;
+    }
+    n
 }
 
 /// Makes room for `count` more arguments, but for no more than `rest_bytes` of input can hold.

@@ -322,13 +322,17 @@ impl Exchange {
     }
 
     /// Sends on its way what was changed in a turn.
+    #[inline]
     pub fn end_round(&mut self) {
         if !self.shown.is_empty() {
             self.send_shown();
         }
-        if self.changes.is_empty() {
-            return;
+        if !self.changes.is_empty() {
+            self.send_changes();
         }
+    }
+
+    fn send_changes(&mut self) {
         let (mut changes, prefixes) = (std::mem::take(&mut self.changes), Arc::clone(&self.prefixes));
         changes.drain(&prefixes, |to, stale| self.invalidate(to.worker, To::Listener(to.client), &stale));
     }

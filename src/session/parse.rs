@@ -228,20 +228,12 @@ fn alike<'a: 'b, 'b>(
     let Lot { args, requests, .. } = lot;
     let mut ends = [0; BATCH_MAX];
     let first = args.len();
-    let (mut n, mut at) = (0, from);
-    while n < room {
-        let Some(Ok(resp::Parsed::Request { end })) = resp::parse_alike(bytes, at, opening, limits, args) else {
-            break;
-        };
-        ends[n] = end;
-        n += 1;
-        at = end;
-    }
+    let n = resp::parse_run(bytes, from, opening, limits, args, &mut ends[..room]);
     let argc = opening.count();
     requests.extend(
         args[first..].chunks_exact(argc).zip(&ends[..n]).enumerate().map(|(i, (argv, end))| {
             Request::of_key(row, locator.key(argv[row.first_key]), first + i * argc, argc, *end)
         }),
     );
-    at
+    ends[..n].last().copied().unwrap_or(from)
 }

@@ -49,7 +49,7 @@ use dolmen_slab::{AllocError, Handle, Slab};
 use drain::Doomed;
 use growth::{Queue, low_limit, room_limit};
 pub use peek::Mirror;
-pub use raw::{Home, Slot};
+pub use raw::{First, Home, Slot};
 use raw::{tag_of, top};
 pub use site::Site;
 pub use view::{View, ViewLost};

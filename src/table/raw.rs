@@ -487,6 +487,29 @@ pub(super) fn find_home(slab: &Slab, line: Handle, prefix: u32, mut eq: impl FnM
     if bucket.overflow() == 0 { Home::Absent } else { Home::Elsewhere }
 }
 
+/// What the first look at a home bucket finds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum First {
+    /// The first entry with the tag that is looked for: nearly always the right one.
+    Entry(Handle),
+    /// There is no entry of this hash in the table.
+    Absent,
+    /// It may be in another bucket.
+    Elsewhere,
+}
+
+/// Looks for the first entry with the tag of `prefix` in the home bucket. `line` as for `find_home`.
+#[inline(always)]
+pub(super) fn first_home(slab: &Slab, line: Handle, prefix: u32) -> First {
+    // SAFETY: a live bucket (see `find_home`); the table is borrowed.
+    let bucket = unsafe { slab.ptr(line).cast::<Bucket>().as_ref() };
+    match bucket.group().matches(tag_of(prefix)).lowest() {
+        Some(slot) => First::Entry(bucket.handle(slot)),
+        None if bucket.overflow() == 0 => First::Absent,
+        None => First::Elsewhere,
+    }
+}
+
 /// Fetches the entries of a bucket whose tag is that of `prefix`. `line` may be stale: then the memory is something else's, and what is
 /// fetched is of no use.
 #[inline(always)]

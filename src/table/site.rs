@@ -6,7 +6,7 @@
 
 use super::Table;
 use super::peek::Mirror;
-use super::raw::{self, Home, top};
+use super::raw::{self, First, Home, top};
 use dolmen_slab::{Handle, Slab};
 use std::sync::Arc;
 
@@ -77,6 +77,14 @@ impl Table {
             }
             None => Site::NONE,
         }
+    }
+
+    /// What a single look finds, from a site made for this hash at the current epoch.
+    #[inline(always)]
+    #[must_use]
+    pub fn first_home(&self, slab: &Slab, site: Site, hash: u64) -> First {
+        debug_assert!(!site.is_none());
+        raw::first_home(slab, site.0, top(hash))
     }
 
     /// The first step of `find`, from a site made for this hash at the current epoch: looks at the home bucket only.

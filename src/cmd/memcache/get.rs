@@ -2,10 +2,10 @@
 
 use super::super::ctx::{Args, Ctx, Outcome};
 use super::{Due, touch};
-use crate::base::int::{self, MAX_DIGITS};
+use crate::base::int::{self, DIGIT_PAIRS, MAX_DIGITS};
 use crate::base::out::Out;
-use crate::db::Key;
 use crate::db::item::{Item, Value};
+use crate::db::{Key, Plain};
 use dolmen_slab::BlobRef;
 
 const END: &[u8] = b"END\r\n";
@@ -67,6 +67,23 @@ impl Body<'_> {
     }
 }
 
+/// What most keys are followed by: no flags, and the length of a short value.
+static SHORT: [[u8; SHORT_BYTES]; 100] = {
+    let mut lines = [[0; SHORT_BYTES]; 100];
+    let mut length = 0;
+    while length < 100 {
+        let [tens, ones] = DIGIT_PAIRS[length];
+        lines[length] = if length < 10 {
+            [b' ', b'0', b' ', ones, b'\r', b'\n', 0]
+        } else {
+            [b' ', b'0', b' ', tens, ones, b'\r', b'\n']
+        };
+        length += 1;
+    }
+    lines
+};
+const SHORT_BYTES: usize = 7;
+
 /// What `VALUE` is followed by.
 #[derive(Clone, Copy)]
 struct Line<'k> {
@@ -79,6 +96,20 @@ struct Line<'k> {
 impl Line<'_> {
     #[inline(always)]
     fn write(&self, out: &mut Out, body: Body<'_>) {
+        let end: &[u8] = if self.last { b"\r\nEND\r\n" } else { b"\r\n" };
+        if let Body::Bytes(bytes) = body
+            && let Some(middle) = SHORT.get(bytes.len())
+            && self.flags == 0
+            && self.cas.is_none()
+        {
+            let middle = &middle[..SHORT_BYTES - usize::from(bytes.len() < 10)];
+            return out.extend_all([b"VALUE ", self.key, middle, bytes, end]);
+        }
+        self.write_seldom(out, body, end);
+    }
+
+    #[inline(never)]
+    fn write_seldom(&self, out: &mut Out, body: Body<'_>, end: &[u8]) {
         let mut digits = [0; MAX_DIGITS];
         out.extend(b"VALUE ");
         out.extend(self.key);
@@ -97,7 +128,7 @@ impl Line<'_> {
         }
         out.extend(b"\r\n");
         body.write(out);
-        out.extend(if self.last { b"\r\nEND\r\n" } else { b"\r\n" });
+        out.extend(end);
     }
 }
 
@@ -124,9 +155,31 @@ fn read<const CAS: bool, const LAST: bool>(ctx: &mut Ctx<'_>, args: Args<'_>) ->
         return Outcome::Done;
     }
     // `db` and `reply` are separate fields, so the value is copied straight from the item into the output.
-    match ctx.db.fetch(key) {
+    match ctx.db.fetch_plain(key) {
+        Plain::Value(bytes) => {
+            let line = Line { key: args[1], flags: 0, cas: None, last: LAST };
+            line.write(ctx.reply.out(), Body::Bytes(bytes));
+            Outcome::Done
+        }
+        Plain::Absent => missed::<LAST>(ctx),
+        Plain::Seldom => read_seldom::<LAST>(ctx, args[1]),
+    }
+}
+
+#[inline(always)]
+fn missed<const LAST: bool>(ctx: &mut Ctx<'_>) -> Outcome {
+    ctx.stats.memcache.get_misses += 1;
+    if LAST {
+        ctx.out().extend(END);
+    }
+    Outcome::Done
+}
+
+#[inline(never)]
+fn read_seldom<const LAST: bool>(ctx: &mut Ctx<'_>, name: &[u8]) -> Outcome {
+    match ctx.db.fetch(ctx.first_key(name)) {
         Some(item) => {
-            let line = Line { key: args[1], flags: flags_of(&item), cas: None, last: LAST };
+            let line = Line { key: name, flags: flags_of(&item), cas: None, last: LAST };
             match item.value() {
                 Value::Raw(bytes) => line.write(ctx.reply.out(), Body::Bytes(bytes)),
                 Value::Int(i) => line.write(ctx.reply.out(), Body::Int(i)),
@@ -135,15 +188,10 @@ fn read<const CAS: bool, const LAST: bool>(ctx: &mut Ctx<'_>, args: Args<'_>) ->
                     line.write(ctx.reply.out(), Body::Shared(blob));
                 }
             }
+            Outcome::Done
         }
-        None => {
-            ctx.stats.memcache.get_misses += 1;
-            if LAST {
-                ctx.out().extend(END);
-            }
-        }
+        None => missed::<LAST>(ctx),
     }
-    Outcome::Done
 }
 
 #[inline(always)]

@@ -13,7 +13,7 @@ const STORED: &[u8] = b"STORED\r\n";
 const NOT_FOUND: &[u8] = b"NOT_FOUND\r\n";
 
 /// The order of a line: name, key, flags, deadline, value.
-#[inline]
+#[inline(always)]
 fn order<'v>(ctx: &Ctx<'_>, mode: Mode, args: Args<'v>) -> Order<'v> {
     let due = Due::of(number::signed(args[3]).unwrap_or(0), ctx.db.now_ms());
     Order { flags: number::flags(args[2]).unwrap_or(0), due, ..Order::new(mode, args[4]) }

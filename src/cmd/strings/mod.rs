@@ -23,14 +23,26 @@ use super::options::ExpireUnit;
 use crate::base::int;
 use crate::db::item::Value;
 use crate::db::view::Deadline;
-use crate::db::{DbError, Key, NewValue};
+use crate::db::{DbError, Key, NewValue, Plain};
 use crate::proto::errors;
+use crate::table::Site;
 use options::{Command, Options, positive_deadline};
 
 /// Writes the string at a key as a bulk string; a large one is sent from where it lies. On an error nothing is written.
 #[inline(always)]
 fn reply_value(ctx: &mut Ctx<'_>, key: Key<'_>) -> Result<(), DbError> {
-    reply_value_counted::<true>(ctx, key)
+    match ctx.db.read_plain(key) {
+        Plain::Value(bytes) => ctx.reply.bulk(bytes),
+        Plain::Absent => ctx.reply.null(),
+        // By parts, as all of it would be put into memory for the call, whether it is made or not.
+        Plain::Seldom => return reply_seldom(ctx, key.bytes, (key.hash, key.site)),
+    }
+    Ok(())
+}
+
+#[inline(never)]
+fn reply_seldom(ctx: &mut Ctx<'_>, bytes: &[u8], (hash, site): (u64, Site)) -> Result<(), DbError> {
+    reply_value_counted::<true>(ctx, Key { bytes, hash, site })
 }
 
 /// The same for a key that was read before, which is not counted twice.
@@ -145,18 +157,15 @@ pub fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         return set::with_options(ctx, args);
     }
     let key = ctx.first_key(args[1]);
-    if ctx.blob.is_none() && ctx.db.overwrite_alike(key, args[2]) {
-        ctx.report(key, Event::Set);
-        ctx.out().ok();
-        return Outcome::Done;
-    }
-    set_plain(ctx, key, args[2])
-}
-
-#[inline(never)]
-fn set_plain(ctx: &mut Ctx<'_>, key: Key<'_>, argument: &[u8]) -> Outcome {
-    let value = ctx.take_value(argument);
-    if let Err(e) = ctx.db.set_string(key, value, Deadline::None) {
+    // (Not by `take_value`: what is known to be an argument need not be asked what it is.)
+    let set = match ctx.blob {
+        None => ctx.db.set_string(key, NewValue::Raw(args[2]), Deadline::None),
+        Some(blob) => {
+            ctx.blob = None;
+            ctx.db.set_string(key, NewValue::Blob(blob), Deadline::None)
+        }
+    };
+    if let Err(e) = set {
         return ctx.fail(e);
     }
     ctx.report(key, Event::Set);

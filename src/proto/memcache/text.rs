@@ -38,6 +38,9 @@ pub(super) fn parse<'a: 'b, 'b>(
         // The name is told from the first key only; the others do without.
         return first_key(buf, pos, pos + 4, Keys::Get, mode, args);
     }
+    if let Some(end) = plain_set(buf, pos, limits, args) {
+        return Parsed::Request { verb: Verb::Set, end };
+    }
     let Some((line, next)) = line(buf, pos) else {
         return cut_line(buf, pos, mode, args);
     };
@@ -53,6 +56,47 @@ pub(super) fn parse<'a: 'b, 'b>(
         b"ms" => meta_set(request, buf, pos, mode, limits, args),
         _ => other(request, buf, pos, mode, limits, args),
     }
+}
+
+/// What most values come in: `set`, single spaces, short numbers, nothing behind them, and all of it is there. Says where it ends; `None`: it is
+/// something else, nothing was done.
+#[inline(always)]
+fn plain_set<'a: 'b, 'b>(
+    buf: &'b [u8],
+    pos: usize,
+    limits: &Limits,
+    args: &mut ArenaVec<'a, &'b [u8]>,
+) -> Option<usize> {
+    let rest = buf[pos..].strip_prefix(b"set ")?;
+    let (key, rest) = rest.split_at(word_end(rest, 0));
+    let (flags, flags_number, rest) = plain_number(rest)?;
+    let (deadline, _, rest) = plain_number(rest)?;
+    let (_, value_bytes, rest) = plain_number(rest)?;
+    let (value, rest) = rest.strip_prefix(b"\r\n")?.split_at_checked(value_bytes as usize)?;
+    let rest = rest.strip_prefix(b"\r\n")?;
+    let is_good = (1..=KEY_MAX_BYTES).contains(&key.len());
+    if !is_good || !limits.takes(key.len(), flags_number != 0, value_bytes.into()) {
+        return None;
+    }
+    args.extend_from_slice_copy(&[&buf[pos..pos + 3], key, flags, deadline, value, b""]);
+    Some(buf.len() - rest.len())
+}
+
+/// A number behind a space: its digits, what it is, and what follows it. `None`: it is none, or has more digits than fit in 31 bits for sure.
+#[inline(always)]
+fn plain_number(text: &[u8]) -> Option<(&[u8], u32, &[u8])> {
+    const DIGITS_MAX: usize = 9;
+    let text = text.strip_prefix(b" ")?;
+    let (mut value, mut digits) = (0, 0);
+    while let Some(byte) = text.get(digits)
+        && byte.is_ascii_digit()
+        && digits < DIGITS_MAX
+    {
+        value = value * 10 + u32::from(byte - b'0');
+        digits += 1;
+    }
+    let (digits, rest) = text.split_at(digits);
+    (!digits.is_empty()).then_some((digits, value, rest))
 }
 
 /// A line of which only the name was looked at.
@@ -215,7 +259,7 @@ pub(super) fn next_key<'a: 'b, 'b>(
         args.extend([&b"get"[..], BAD_FORMAT]);
         return Parsed::Request { verb: Verb::FailKeys, end: next };
     }
-    args.extend([&b"get"[..], key]);
+    args.extend_from_slice_copy(&[&b"get"[..], key]);
     if let Keys::Gat(deadline) | Keys::Gats(deadline) = keys {
         let bytes: &[u8] = args.bump().alloc(deadline.to_le_bytes());
         args.push(bytes);
