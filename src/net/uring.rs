@@ -1,0 +1,618 @@
+//! The io_uring backend: input by multishot receives into a ring of buffers, output by sends that are submitted together, so that a turn
+//! costs two system calls however many connections it serves.
+//!
+//! It owns the ring and what is in flight on it. Each connection has one operation in flight at most:
+//!
+//! ```text
+//!              multishot receive ends (a cancel, or the end of the input)
+//!   Receive ────────────────────────────────────────────────────────────▶ Poll
+//!      ▲        (Stopping: cancelled, and not ended yet)                    │ CALM events with a single read each
+//!      └────────────────────────────────────────────────────────────────────┘   (Returning: the poll is cancelled)
+//! ```
+//!
+//! **Receive** is for those that send requests and read replies: data comes with its completion. Who does anything else (does not read, is
+//! paused while it sends, sends values that are received in place, or more than its share of a turn) changes to **Poll**: a multishot
+//! poll tells of edges, as epoll would, and [`super::sockets`] reads and writes as it does there.
+//!
+//! Sends are told not to wait, so they are complete when they were submitted: what is queued for a connection stays where it is, and
+//! is what the kernel has not taken. Values by reference, and all output of connections that are not in the common case, are sent at once.
+//! Listeners are polled and accepted from by accept4(2), which tells the peer's address; a multishot accept does not.
+//!
+//! # Invariants
+//! - Between two waits the kernel takes no input from a socket (see `ring`), so reading from one whose receive is in flight is in order if no
+//!   completion of it is waiting. `READABLE` is only set in mode `Poll`, or for connections whose input is thrown away.
+//! - Completions of a connection are acted on in their order; those that must wait are in `later`, before all that come after.
+//! - What has come for a paused connection is in its `Held`, before anything that the kernel still has.
+//! - A descriptor is closed after the last completion of its operation (`graves`), so that none of it concerns a later connection.
+//! - A buffer is given back once: when its completion was acted on, or the batch that it is in was handed over.
+mod ring;
+
+use super::slots::Slots;
+use super::sockets::{
+    BLOCKED, COLLECT_MAX_BYTES, Conn, DEAF, DIRTY, Driver, GONE, PAUSED, RDHUP, READABLE, SINK, SPECIAL, Sockets,
+    THROTTLED, TURN_EVENTS, TURN_WINDOWS, note, obey,
+};
+use super::{ConnId, Flow, Handler, NetConfig, Why, sys};
+use nix::errno::Errno;
+use nix::sys::epoll::EpollFlags;
+use nix::sys::socket::{Shutdown, shutdown};
+use ring::{Completion, Ring};
+use std::collections::HashMap;
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+/// The backend.
+pub type Uring = Sockets<UringDriver>;
+
+/// Events in a row with a single read each, after which a connection in mode `Poll` changes to `Receive`.
+const CALM: u8 = 16;
+
+// The word of an operation:
+//
+// 63          32 31  28 27        0
+// | generation  | kind |  index   |
+const KIND_SHIFT: u32 = 28;
+/// Of a connection: its receive or poll.
+const INPUT: u64 = 0;
+/// Of a connection: a send.
+const SEND: u64 = 1;
+/// The poll of a listener, the doorbell or signals; the upper half is which.
+const WATCH: u64 = 2;
+/// A cancel, whose own completion is of no interest.
+const CANCEL: u64 = 3;
+
+const fn word(kind: u64, id: ConnId) -> u64 {
+    id.pack() | kind << KIND_SHIFT
+}
+const fn kind(word: u64) -> u64 {
+    word >> KIND_SHIFT & 15
+}
+const fn conn_of(word: u64) -> ConnId {
+    ConnId::unpack(word & !(15 << KIND_SHIFT))
+}
+const fn watch_word(token: ConnId) -> u64 {
+    word(WATCH, ConnId { index: 0, generation: token.generation })
+}
+
+/// What is in flight for a connection.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum Mode {
+    /// Nothing.
+    #[default]
+    Idle,
+    Receive,
+    /// A receive that was cancelled.
+    Stopping,
+    Poll,
+    /// A poll that was cancelled.
+    Returning,
+}
+
+/// Input that came when it could not be delivered.
+struct Held {
+    bytes: Vec<u8>,
+    /// Bytes at the front that were delivered.
+    taken: usize,
+}
+
+/// What the driver keeps of a connection.
+#[derive(Default)]
+pub struct Link {
+    mode: Mode,
+    /// Windows delivered in turn `turn`.
+    windows: u8,
+    /// Events in mode `Poll` with a single read each.
+    calm: u8,
+    turn: u32,
+    /// The last batch with input of it.
+    batch: u32,
+    held: Option<Box<Held>>,
+}
+const _: () = assert!(Slots::<Conn<UringDriver>>::SLOT_BYTES <= 120);
+
+impl Link {
+    /// A window in this turn; whether that is within its share.
+    #[inline]
+    fn count(&mut self, turn: u32) -> bool {
+        if self.turn != turn {
+            self.turn = turn;
+            self.windows = 0;
+        }
+        if usize::from(self.windows) >= TURN_WINDOWS {
+            return false;
+        }
+        self.windows += 1;
+        true
+    }
+
+    fn is_served(&self, turn: u32) -> bool {
+        self.turn == turn && self.windows > 0
+    }
+}
+
+/// See the module.
+pub struct UringDriver {
+    ring: Ring,
+    /// Completions of this turn, in order.
+    events: Vec<Completion>,
+    /// Those that wait for the next.
+    later: Vec<Completion>,
+    /// Counts polls; a connection's share is of one.
+    turn: u32,
+    /// Counts batches; never 0 after the first wait.
+    batch: u32,
+    /// Buffers of the inputs that are collected.
+    collected: Vec<u16>,
+    /// Receives that ended for lack of buffers.
+    starved: Vec<ConnId>,
+    /// Connections of a flush whose bytes are sent together, and what became of it.
+    sending: Vec<ConnId>,
+    sent: Vec<(ConnId, i32)>,
+    /// What is watched, by the number of its token.
+    watched: HashMap<u32, i32>,
+    /// Descriptors of connections that were closed while their operation was in flight.
+    graves: HashMap<ConnId, OwnedFd>,
+}
+
+impl UringDriver {
+    fn cancel(&mut self, id: ConnId, link: &mut Link) {
+        link.mode = match link.mode {
+            Mode::Receive => Mode::Stopping,
+            Mode::Poll => Mode::Returning,
+            mode => return link.mode = mode,
+        };
+        self.ring.cancel(word(INPUT, id), word(CANCEL, id));
+    }
+
+    fn receive(&mut self, id: ConnId, fd: BorrowedFd<'_>, link: &mut Link) {
+        debug_assert_eq!(link.mode, Mode::Idle);
+        link.mode = Mode::Receive;
+        self.ring.recv(fd, word(INPUT, id));
+    }
+
+    fn poll(&mut self, id: ConnId, fd: BorrowedFd<'_>, link: &mut Link) {
+        debug_assert_eq!(link.mode, Mode::Idle);
+        link.mode = Mode::Poll;
+        link.calm = 0;
+        let events = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLRDHUP;
+        self.ring.poll(fd.as_raw_fd(), events.bits().cast_unsigned(), word(INPUT, id));
+    }
+
+    /// Polls what is watched by `token`.
+    fn poll_watched(&mut self, token: ConnId) {
+        if let Some(&fd) = self.watched.get(&token.generation) {
+            self.ring.poll(fd, EpollFlags::EPOLLIN.bits().cast_unsigned(), watch_word(token));
+        }
+    }
+
+    /// A completion of a connection that is gone.
+    fn bury(&mut self, completion: Completion) -> bool {
+        if let Some(buffer) = completion.buffer() {
+            self.ring.give_back(buffer);
+        }
+        !completion.more() && self.graves.remove(&conn_of(completion.word)).is_some()
+    }
+}
+
+impl Sockets<UringDriver> {
+    /// A completion of a connection's receive.
+    #[inline]
+    fn received<H: Handler>(&mut self, handler: &mut H, completion: Completion, others: bool) {
+        let id = conn_of(completion.word);
+        let Some(conn) = self.conns.get_mut(id) else { return self.stale(completion) };
+        let (Some(buffer), true, true) = (completion.buffer(), completion.result > 0, completion.more()) else {
+            return self.input_event(handler, id, completion);
+        };
+        if conn.link.batch == self.driver.batch {
+            return self.input_event(handler, id, completion);
+        }
+        if !conn.link.count(self.driver.turn) {
+            return self.put_off(id, completion);
+        }
+        let n = usize::try_from(completion.result).unwrap_or(0);
+        if conn.flags != 0 || conn.link.held.is_some() || conn.link.mode != Mode::Receive {
+            return self.deliver(handler, id, buffer, n);
+        }
+        // The common case, as with epoll.
+        let start = self.driver.ring.start(buffer);
+        if others && n < self.config.net.window_bytes.min(COLLECT_MAX_BYTES) {
+            conn.link.batch = self.driver.batch;
+            self.driver.collected.push(buffer);
+            return self.collect(handler, id, start, n);
+        }
+        if conn.out.capacity() == 0 {
+            conn.out.adopt(self.pool.take());
+        }
+        let flow = handler.data(id, &self.driver.ring.area()[start..start + n], &mut conn.out);
+        self.driver.ring.give_back(buffer);
+        if flow != Flow::Read || conn.out.is_empty() {
+            obey(conn, flow);
+            return self.settle(handler, id);
+        }
+        conn.flags = DIRTY;
+        self.dirty.push(id);
+    }
+
+    #[cold]
+    fn stale(&mut self, completion: Completion) {
+        if self.driver.bury(completion) {
+            // A descriptor is free again.
+            self.accept_pause = None;
+        }
+    }
+
+    /// A connection has had its share of this turn: the rest waits, and it reads by itself from now on.
+    #[cold]
+    fn put_off(&mut self, id: ConnId, completion: Completion) {
+        self.driver.later.push(completion);
+        if let Some(conn) = self.conns.get_mut(id)
+            && conn.link.mode == Mode::Receive
+        {
+            self.driver.cancel(id, &mut conn.link);
+        }
+    }
+
+    /// A completion of a connection's operation that is not the common case.
+    #[cold]
+    #[inline(never)]
+    fn input_event<H: Handler>(&mut self, handler: &mut H, id: ConnId, completion: Completion) {
+        self.hand_over(handler);
+        let Some(conn) = self.conns.get_mut(id) else { return self.stale(completion) };
+        if matches!(conn.link.mode, Mode::Poll | Mode::Returning) {
+            return self.polled(handler, id, completion);
+        }
+        let (turn, windows) = (self.driver.turn, usize::from(conn.link.windows));
+        if conn.link.turn == turn && windows >= TURN_WINDOWS {
+            // Behind what was put off.
+            return self.put_off(id, completion);
+        }
+        if !completion.more() {
+            conn.link.mode = Mode::Idle;
+        }
+        match (completion.result, completion.buffer()) {
+            (1.., Some(buffer)) => {
+                let n = usize::try_from(completion.result).unwrap_or(0);
+                let _ = conn.link.count(turn);
+                self.deliver(handler, id, buffer, n);
+                self.go_on(id);
+            }
+            (result, buffer) => {
+                if let Some(buffer) = buffer {
+                    self.driver.ring.give_back(buffer);
+                }
+                match Errno::from_raw(-result) {
+                    Errno::ENOBUFS => self.driver.starved.push(id),
+                    // The end, or the cancel: what follows is found by reading.
+                    _ if result == 0 => self.read_by_itself(handler, id, READABLE | RDHUP),
+                    Errno::ECANCELED | Errno::EINTR | Errno::EAGAIN => self.read_by_itself(handler, id, READABLE),
+                    _ if conn.flags & GONE != 0 => self.discard(id),
+                    _ => self.end(handler, id, Why::Error),
+                }
+            }
+        }
+    }
+
+    /// From now on a connection is told of edges, and reads by itself.
+    fn read_by_itself<H: Handler>(&mut self, handler: &mut H, id: ConnId, flags: u16) {
+        if let Some(conn) = self.conns.get_mut(id) {
+            conn.flags |= flags;
+            // First, so that nothing that comes after the reading is missed.
+            self.driver.poll(id, conn.fd.as_fd(), &mut conn.link);
+            self.service(handler, id);
+        }
+    }
+
+    /// A receive that has ended by itself begins anew.
+    fn go_on(&mut self, id: ConnId) {
+        if let Some(conn) = self.conns.get_mut(id)
+            && conn.link.mode == Mode::Idle
+        {
+            self.driver.receive(id, conn.fd.as_fd(), &mut conn.link);
+            // What made it stop is still so.
+            if conn.link.held.is_some() || conn.flags & BLOCKED != 0 {
+                self.driver.cancel(id, &mut conn.link);
+            }
+        }
+    }
+
+    /// A completion of a connection's poll.
+    fn polled<H: Handler>(&mut self, handler: &mut H, id: ConnId, completion: Completion) {
+        let Some(conn) = self.conns.get_mut(id) else { return };
+        let returning = conn.link.mode == Mode::Returning;
+        if !completion.more() {
+            conn.link.mode = Mode::Idle;
+        }
+        if completion.result > 0 {
+            conn.link.calm = conn.link.calm.saturating_add(1);
+            note(conn, EpollFlags::from_bits_truncate(completion.result));
+            self.service(handler, id);
+        }
+        let Some(conn) = self.conns.get_mut(id) else { return };
+        let simple = conn.flags & !DIRTY == 0 && conn.link.held.is_none();
+        if !simple {
+            conn.link.calm = 0;
+        }
+        match conn.link.mode {
+            Mode::Idle if returning && simple => self.driver.receive(id, conn.fd.as_fd(), &mut conn.link),
+            Mode::Idle => self.driver.poll(id, conn.fd.as_fd(), &mut conn.link),
+            Mode::Poll if conn.link.calm >= CALM => self.driver.cancel(id, &mut conn.link),
+            _ => {}
+        }
+    }
+
+    /// Delivers `n` bytes of a buffer to a connection in any state.
+    #[cold]
+    #[inline(never)]
+    fn deliver<H: Handler>(&mut self, handler: &mut H, id: ConnId, buffer: u16, n: usize) {
+        let start = self.driver.ring.start(buffer);
+        let mut rest = start..start + n;
+        while !rest.is_empty() {
+            let Some(conn) = self.conns.get_mut(id) else { break };
+            let bytes = &self.driver.ring.area()[rest.clone()];
+            if conn.flags & DEAF != 0 {
+                self.driver.cancel(id, &mut conn.link);
+                return self.driver.ring.give_back(buffer);
+            }
+            if conn.out.queued() > self.config.net.out_high_bytes {
+                conn.flags |= THROTTLED;
+            }
+            if conn.flags & (PAUSED | THROTTLED) != 0 || conn.link.held.is_some() {
+                let held = conn.link.held.get_or_insert_with(|| Box::new(Held { bytes: Vec::new(), taken: 0 }));
+                held.bytes.extend_from_slice(bytes);
+                self.driver.cancel(id, &mut conn.link);
+                break;
+            }
+            if conn.out.capacity() == 0 {
+                conn.out.adopt(self.pool.take());
+            }
+            let flow = if conn.flags & SINK != 0 {
+                let sink = handler.sink(id);
+                assert!(!sink.is_empty(), "the handler's sink is empty");
+                let fits = sink.len().min(bytes.len());
+                sink[..fits].copy_from_slice(&bytes[..fits]);
+                rest.start += fits;
+                let flow = handler.sunk(id, fits, &mut conn.out);
+                // The next one is received in place.
+                self.driver.cancel(id, &mut conn.link);
+                flow
+            } else {
+                rest.start = rest.end;
+                handler.data(id, bytes, &mut conn.out)
+            };
+            obey(conn, flow);
+        }
+        self.driver.ring.give_back(buffer);
+        self.settle(handler, id);
+    }
+}
+
+/// Why there is no ring, and what else there is.
+fn explained(error: io::Error) -> io::Error {
+    let why = match error.raw_os_error().map(Errno::from_raw) {
+        Some(Errno::ENOSYS) => "this kernel has no io_uring",
+        Some(Errno::EPERM | Errno::EACCES) => {
+            "io_uring is forbidden here (kernel.io_uring_disabled, or the filter of system calls of a container)"
+        }
+        Some(Errno::EINVAL) => "this kernel's io_uring is too old, Linux 6.6 is needed",
+        Some(Errno::ENOMEM) => "there is too little memory that may be locked (ulimit -l)",
+        _ => "it was refused",
+    };
+    io::Error::new(error.kind(), format!("{why}: {error}. With 'net epoll' the server works without it"))
+}
+
+impl Driver for UringDriver {
+    type Link = Link;
+    const NAME: &'static str = "io_uring";
+
+    fn new(config: &NetConfig) -> io::Result<UringDriver> {
+        Ok(UringDriver {
+            ring: Ring::new(config.window_bytes).map_err(explained)?,
+            events: Vec::with_capacity(TURN_EVENTS),
+            later: Vec::new(),
+            turn: 0,
+            batch: 1,
+            collected: Vec::with_capacity(TURN_EVENTS),
+            starved: Vec::new(),
+            sending: Vec::with_capacity(TURN_EVENTS),
+            sent: Vec::with_capacity(TURN_EVENTS),
+            watched: HashMap::new(),
+            graves: HashMap::new(),
+        })
+    }
+
+    fn watch(&mut self, source: BorrowedFd<'_>, token: ConnId) -> io::Result<()> {
+        self.watched.insert(token.generation, source.as_raw_fd());
+        self.poll_watched(token);
+        Ok(())
+    }
+
+    /// The poll holds on to the socket, so closing it would not end it.
+    fn unwatch(&mut self, source: BorrowedFd<'_>, token: ConnId) {
+        self.watched.remove(&token.generation);
+        self.ring.cancel(watch_word(token), word(CANCEL, token));
+        let _ = shutdown(source.as_raw_fd(), Shutdown::Both);
+    }
+
+    fn begin(&mut self, id: ConnId, fd: BorrowedFd<'_>, link: &mut Link) -> io::Result<()> {
+        if id.index >> KIND_SHIFT != 0 {
+            return Err(Errno::ENFILE.into());
+        }
+        self.receive(id, fd, link);
+        Ok(())
+    }
+
+    fn end(&mut self, id: ConnId, fd: OwnedFd, mut link: Link) {
+        if link.mode != Mode::Idle {
+            self.cancel(id, &mut link);
+            self.graves.insert(id, fd);
+        }
+    }
+
+    #[inline]
+    fn has_more(&self) -> bool {
+        !self.later.is_empty() || !self.starved.is_empty()
+    }
+
+    fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
+        self.turn = self.turn.wrapping_add(1);
+        self.events.clear();
+        std::mem::swap(&mut self.events, &mut self.later);
+        let wait = timeout != Some(Duration::ZERO) && self.events.is_empty() && !self.ring.has_completions();
+        if wait || self.ring.has_work() {
+            self.ring.enter(wait, timeout)?;
+        }
+        self.ring.take(&mut self.events, TURN_EVENTS);
+        // The kernel does some twenty of its works in a call.
+        while self.events.len() < TURN_EVENTS && self.ring.has_work() {
+            self.ring.enter(false, None)?;
+            self.ring.take(&mut self.events, TURN_EVENTS);
+        }
+        Ok(self.events.len())
+    }
+
+    #[inline]
+    fn dispatch<H: Handler>(net: &mut Uring, handler: &mut H, event: usize, others: bool) {
+        let completion = net.driver.events[event];
+        match kind(completion.word) {
+            INPUT => net.received(handler, completion, others),
+            WATCH => {
+                let token = ConnId { index: SPECIAL, generation: conn_of(completion.word).generation };
+                if !completion.more() && completion.result != -libc::ECANCELED {
+                    net.driver.poll_watched(token);
+                }
+                if completion.result > 0 {
+                    net.special(handler, token);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn postpone<H: Handler>(net: &mut Uring, _handler: &mut H, events: Range<usize>) {
+        // Those that were served in this turn come last, whatever else has come of them; what was put off before is of such.
+        let driver = &mut net.driver;
+        let served = |completion: &Completion| {
+            let conn = net.conns.get(conn_of(completion.word));
+            kind(completion.word) == INPUT && conn.is_some_and(|conn| conn.link.is_served(driver.turn))
+        };
+        let (last, mut later): (Vec<_>, Vec<_>) =
+            driver.events[events].iter().partition(|completion| served(completion));
+        later.append(&mut driver.later);
+        later.extend(last);
+        driver.later = later;
+    }
+
+    fn recv(conn: &mut Conn<UringDriver>, buffer: &mut [u8]) -> Result<usize, Errno> {
+        if conn.flags & SINK != 0 {
+            conn.link.calm = 0;
+        }
+        let Some(held) = &mut conn.link.held else { return sys::recv(conn.fd.as_fd(), buffer) };
+        let rest = &held.bytes[held.taken..];
+        let n = rest.len().min(buffer.len());
+        buffer[..n].copy_from_slice(&rest[..n]);
+        held.taken += n;
+        if held.taken == held.bytes.len() {
+            conn.link.held = None;
+            // A short read means that there is no more, so the rest comes from the kernel.
+            if n < buffer.len() {
+                return Ok(n + sys::recv(conn.fd.as_fd(), &mut buffer[n..]).unwrap_or(0));
+            }
+        }
+        Ok(n)
+    }
+
+    /// The receive tells nothing of output.
+    #[inline]
+    fn blocked(&mut self, id: ConnId, link: &mut Link) {
+        if link.mode == Mode::Receive {
+            self.cancel(id, link);
+        }
+    }
+
+    #[inline]
+    fn collected<'b>(&'b self, _area: &'b [u8], _filled: usize) -> &'b [u8] {
+        self.ring.area()
+    }
+
+    #[inline]
+    fn handed_over(&mut self) {
+        self.batch = self.batch.wrapping_add(1).max(1);
+        for buffer in self.collected.drain(..) {
+            self.ring.give_back(buffer);
+        }
+    }
+
+    fn flush<H: Handler>(net: &mut Uring, handler: &mut H) {
+        if !net.driver.starved.is_empty() {
+            for id in std::mem::take(&mut net.driver.starved) {
+                net.go_on(id);
+            }
+        }
+        let alone = net.dirty.len() == 1;
+        let mut i = 0;
+        while let Some(&id) = net.dirty.get(i) {
+            i += 1;
+            if alone {
+                net.flush_one(handler, id);
+                continue;
+            }
+            let Some(conn) = net.conns.get_mut(id) else { continue };
+            conn.flags &= !DIRTY;
+            if conn.flags == 0 && conn.out.plain().is_some_and(|bytes| !bytes.is_empty()) {
+                net.driver.sending.push(id);
+            } else {
+                net.flush_on(handler, id);
+            }
+        }
+        net.dirty.clear();
+        if !net.driver.sending.is_empty() {
+            net.send_together(handler);
+        }
+    }
+
+    fn memory_bytes(&self) -> usize {
+        self.ring.memory_bytes() + (self.events.capacity() + self.later.capacity()) * size_of::<Completion>()
+    }
+}
+
+impl Sockets<UringDriver> {
+    /// Sends what the connections of a flush have that are in the common case.
+    fn send_together<H: Handler>(&mut self, handler: &mut H) {
+        let driver = &mut self.driver;
+        let conns = &self.conns;
+        let sends = driver.sending.iter().filter_map(|&id| {
+            let conn = conns.get(id)?;
+            Some((word(SEND, id), conn.fd.as_fd(), conn.out.plain()?))
+        });
+        driver.ring.send_all(sends, |word, result| driver.sent.push((conn_of(word), result)), &mut driver.later);
+        driver.sending.clear();
+        let mut sent = std::mem::take(&mut self.driver.sent);
+        for (id, result) in sent.drain(..) {
+            let Some(conn) = self.conns.get_mut(id) else { continue };
+            if let Ok(n) = usize::try_from(result) {
+                self.sent_bytes += n as u64;
+                conn.out.advance(n);
+                if conn.out.is_empty() {
+                    self.pool.give(conn.out.release());
+                    continue;
+                }
+            }
+            // What is left, or the error, is met again there.
+            self.flush_on(handler, id);
+        }
+        self.driver.sent = sent;
+    }
+}
+
+#[cfg(test)]
+use Uring as Tested;
+#[cfg(test)]
+#[allow(clippy::duplicate_mod, reason = "the same tests for each driver")]
+#[path = "sockets/several_tests.rs"]
+mod several_tests;
+#[cfg(test)]
+#[allow(clippy::duplicate_mod, reason = "the same tests for each driver")]
+#[path = "sockets/tests.rs"]
+mod tests;
