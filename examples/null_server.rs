@@ -3,7 +3,7 @@
 //!
 //! `cargo run --release --example null_server -- PORT VALUE_BYTES`
 use dolmen::base::out::Out;
-use dolmen::net::{Backend, ConnId, Epoll, SocketConfig, Flow, Handler, Listen, Peer, Why};
+use dolmen::net::{Backend, ConnId, Epoll, Flow, Handler, Listen, Peer, SocketConfig, Why};
 
 struct Null {
     value: Vec<u8>,

@@ -129,7 +129,7 @@ impl Driver for EpollDriver {
     }
 
     #[inline]
-    fn recv(conn: &mut Conn<EpollDriver>, buffer: &mut [u8]) -> Result<usize, Errno> {
+    fn recv(&mut self, _id: ConnId, conn: &mut Conn<EpollDriver>, buffer: &mut [u8]) -> Result<usize, Errno> {
         sys::recv(conn.fd.as_fd(), buffer)
     }
 
@@ -156,7 +156,7 @@ impl Driver for EpollDriver {
     }
 
     fn memory_bytes(&self) -> usize {
-        self.events.len() * size_of::<EpollEvent>()
+        0
     }
 }
 

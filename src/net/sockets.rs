@@ -138,7 +138,7 @@ pub trait Driver: Sized {
     /// Keeps events for the next turn.
     fn postpone<H: Handler>(net: &mut Sockets<Self>, handler: &mut H, events: Range<usize>);
     /// Receives, for a connection that is [`READABLE`].
-    fn recv(conn: &mut Conn<Self>, buffer: &mut [u8]) -> Result<usize, Errno>;
+    fn recv(&mut self, id: ConnId, conn: &mut Conn<Self>, buffer: &mut [u8]) -> Result<usize, Errno>;
     /// The kernel takes no more output of a connection: it is to be told of when it does.
     fn blocked(&mut self, id: ConnId, link: &mut Self::Link);
     /// The bytes among which collected inputs are: they lie in `area`, which has so many, or in memory of its own.
@@ -147,7 +147,7 @@ pub trait Driver: Sized {
     fn handed_over(&mut self);
     /// Sends what the connections of `Sockets::dirty` have to send.
     fn flush<H: Handler>(net: &mut Sockets<Self>, handler: &mut H);
-    /// Memory held.
+    /// Memory held for connections.
     fn memory_bytes(&self) -> usize;
 }
 

@@ -22,7 +22,7 @@
 //! - Between two waits the kernel takes no input from a socket (see `ring`), so reading from one whose receive is in flight is in order if no
 //!   completion of it is waiting. `READABLE` is only set in mode `Poll`, or for connections whose input is thrown away.
 //! - Completions of a connection are acted on in their order; those that must wait are in `later`, before all that come after.
-//! - What has come for a paused connection is in its `Held`, before anything that the kernel still has.
+//! - What has come for a paused connection is in `held`, before anything that the kernel still has.
 //! - A descriptor is closed after the last completion of its operation (`graves`), so that none of it concerns a later connection.
 //! - A buffer is given back once: when its completion was acted on, or the batch that it is in was handed over.
 mod ring;
@@ -91,6 +91,7 @@ enum Mode {
 }
 
 /// Input that came when it could not be delivered.
+#[derive(Default)]
 struct Held {
     bytes: Vec<u8>,
     /// Bytes at the front that were delivered.
@@ -105,17 +106,18 @@ pub struct Link {
     windows: u8,
     /// Events in mode `Poll` with a single read each.
     calm: u8,
-    turn: u32,
+    turn: u16,
     /// The last batch with input of it.
-    batch: u32,
-    held: Option<Box<Held>>,
+    batch: u16,
+    /// There is input of it in `UringDriver::held`.
+    held: bool,
 }
 const _: () = assert!(Slots::<Conn<UringDriver>>::SLOT_BYTES <= 120);
 
 impl Link {
     /// A window in this turn; whether that is within its share.
     #[inline]
-    fn count(&mut self, turn: u32) -> bool {
+    fn count(&mut self, turn: u16) -> bool {
         if self.turn != turn {
             self.turn = turn;
             self.windows = 0;
@@ -127,7 +129,7 @@ impl Link {
         true
     }
 
-    fn is_served(&self, turn: u32) -> bool {
+    fn is_served(&self, turn: u16) -> bool {
         self.turn == turn && self.windows > 0
     }
 }
@@ -139,10 +141,10 @@ pub struct UringDriver {
     events: Vec<Completion>,
     /// Those that wait for the next.
     later: Vec<Completion>,
-    /// Counts polls; a connection's share is of one.
-    turn: u32,
-    /// Counts batches; never 0 after the first wait.
-    batch: u32,
+    /// Counts polls; a connection's share is of one. A number that comes again after 65,536 can only make one wait for a turn.
+    turn: u16,
+    /// Counts batches; never 0, as a new connection is in none. One that comes again ends a batch early.
+    batch: u16,
     /// Buffers of the inputs that are collected.
     collected: Vec<u16>,
     /// Receives that ended for lack of buffers.
@@ -150,6 +152,9 @@ pub struct UringDriver {
     /// Connections of a flush whose bytes are sent together, and what became of it.
     sending: Vec<ConnId>,
     sent: Vec<(ConnId, i32)>,
+    /// Input that came for connections to which it could not be delivered, and how much that is.
+    held: HashMap<ConnId, Held>,
+    held_bytes: usize,
     /// What is watched, by the number of its token.
     watched: HashMap<u32, i32>,
     /// Descriptors of connections that were closed while their operation was in flight.
@@ -178,6 +183,15 @@ impl UringDriver {
         link.calm = 0;
         let events = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLRDHUP;
         self.ring.poll(fd.as_raw_fd(), events.bits().cast_unsigned(), word(INPUT, id));
+    }
+
+    /// What is held for a connection was delivered, or will not be.
+    fn let_go(&mut self, id: ConnId, link: &mut Link) {
+        if std::mem::take(&mut link.held)
+            && let Some(held) = self.held.remove(&id)
+        {
+            self.held_bytes -= held.bytes.len();
+        }
     }
 
     /// Polls what is watched by `token`.
@@ -212,7 +226,7 @@ impl Sockets<UringDriver> {
             return self.put_off(id, completion);
         }
         let n = usize::try_from(completion.result).unwrap_or(0);
-        if conn.flags != 0 || conn.link.held.is_some() || conn.link.mode != Mode::Receive {
+        if conn.flags != 0 || conn.link.held || conn.link.mode != Mode::Receive {
             return self.deliver(handler, id, buffer, n);
         }
         // The common case, as with epoll.
@@ -311,7 +325,7 @@ impl Sockets<UringDriver> {
         {
             self.driver.receive(id, conn.fd.as_fd(), &mut conn.link);
             // What made it stop is still so.
-            if conn.link.held.is_some() || conn.flags & BLOCKED != 0 {
+            if conn.link.held || conn.flags & BLOCKED != 0 {
                 self.driver.cancel(id, &mut conn.link);
             }
         }
@@ -330,7 +344,7 @@ impl Sockets<UringDriver> {
             self.service(handler, id);
         }
         let Some(conn) = self.conns.get_mut(id) else { return };
-        let simple = conn.flags & !DIRTY == 0 && conn.link.held.is_none();
+        let simple = conn.flags & !DIRTY == 0 && !conn.link.held;
         if !simple {
             conn.link.calm = 0;
         }
@@ -358,9 +372,11 @@ impl Sockets<UringDriver> {
             if conn.out.queued() > self.config.net.out_high_bytes {
                 conn.flags |= THROTTLED;
             }
-            if conn.flags & (PAUSED | THROTTLED) != 0 || conn.link.held.is_some() {
-                let held = conn.link.held.get_or_insert_with(|| Box::new(Held { bytes: Vec::new(), taken: 0 }));
+            if conn.flags & (PAUSED | THROTTLED) != 0 || conn.link.held {
+                let held = self.driver.held.entry(id).or_default();
                 held.bytes.extend_from_slice(bytes);
+                self.driver.held_bytes += bytes.len();
+                conn.link.held = true;
                 self.driver.cancel(id, &mut conn.link);
                 break;
             }
@@ -410,13 +426,15 @@ impl Driver for UringDriver {
         Ok(UringDriver {
             ring: Ring::new(config.window_bytes).map_err(explained)?,
             events: Vec::with_capacity(TURN_EVENTS),
-            later: Vec::new(),
+            later: Vec::with_capacity(TURN_EVENTS),
             turn: 0,
             batch: 1,
             collected: Vec::with_capacity(TURN_EVENTS),
             starved: Vec::new(),
             sending: Vec::with_capacity(TURN_EVENTS),
             sent: Vec::with_capacity(TURN_EVENTS),
+            held: HashMap::new(),
+            held_bytes: 0,
             watched: HashMap::new(),
             graves: HashMap::new(),
         })
@@ -444,6 +462,7 @@ impl Driver for UringDriver {
     }
 
     fn end(&mut self, id: ConnId, fd: OwnedFd, mut link: Link) {
+        self.let_go(id, &mut link);
         if link.mode != Mode::Idle {
             self.cancel(id, &mut link);
             self.graves.insert(id, fd);
@@ -464,8 +483,11 @@ impl Driver for UringDriver {
             self.ring.enter(wait, timeout)?;
         }
         self.ring.take(&mut self.events, TURN_EVENTS);
-        // The kernel does some twenty of its works in a call.
-        while self.events.len() < TURN_EVENTS && self.ring.has_work() {
+        // The kernel does some twenty of its works in a call, and says whether there are more. It may say so in vain (it tells of a work after
+        // adding it, which may be done by then), until the next one: what brings nothing is not repeated.
+        let mut before = usize::MAX;
+        while before != self.events.len() && self.events.len() < TURN_EVENTS && self.ring.has_work() {
+            before = self.events.len();
             self.ring.enter(false, None)?;
             self.ring.take(&mut self.events, TURN_EVENTS);
         }
@@ -504,17 +526,19 @@ impl Driver for UringDriver {
         driver.later = later;
     }
 
-    fn recv(conn: &mut Conn<UringDriver>, buffer: &mut [u8]) -> Result<usize, Errno> {
+    fn recv(&mut self, id: ConnId, conn: &mut Conn<UringDriver>, buffer: &mut [u8]) -> Result<usize, Errno> {
         if conn.flags & SINK != 0 {
             conn.link.calm = 0;
         }
-        let Some(held) = &mut conn.link.held else { return sys::recv(conn.fd.as_fd(), buffer) };
+        let Some(held) = conn.link.held.then(|| self.held.get_mut(&id)).flatten() else {
+            return sys::recv(conn.fd.as_fd(), buffer);
+        };
         let rest = &held.bytes[held.taken..];
         let n = rest.len().min(buffer.len());
         buffer[..n].copy_from_slice(&rest[..n]);
         held.taken += n;
         if held.taken == held.bytes.len() {
-            conn.link.held = None;
+            self.let_go(id, &mut conn.link);
             // A short read means that there is no more, so the rest comes from the kernel.
             if n < buffer.len() {
                 return Ok(n + sys::recv(conn.fd.as_fd(), &mut buffer[n..]).unwrap_or(0));
@@ -572,8 +596,9 @@ impl Driver for UringDriver {
         }
     }
 
+    /// Without the ring and its buffers: they are there from the beginning and of one size, and `maxmemory` is about what grows.
     fn memory_bytes(&self) -> usize {
-        self.ring.memory_bytes() + (self.events.capacity() + self.later.capacity()) * size_of::<Completion>()
+        self.held_bytes
     }
 }
 

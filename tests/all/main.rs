@@ -56,6 +56,7 @@ mod strings_conditions;
 mod strings_parts;
 mod tracking;
 mod transactions;
+mod uring;
 mod workers;
 mod zsets;
 mod zsets_several;

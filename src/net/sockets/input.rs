@@ -80,9 +80,9 @@ impl<D: Driver> Sockets<D> {
                 let sink = handler.sink(id);
                 assert!(!sink.is_empty(), "the handler's sink is empty");
                 let asked = sink.len().min(SINK_READ_BYTES);
-                (D::recv(conn, &mut sink[..asked]), asked)
+                (self.driver.recv(id, conn, &mut sink[..asked]), asked)
             } else {
-                (D::recv(conn, window), window.len())
+                (self.driver.recv(id, conn, window), window.len())
             };
             match result {
                 Ok(0) => {

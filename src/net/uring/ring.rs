@@ -146,11 +146,6 @@ impl Ring {
         Ok(ring)
     }
 
-    /// Bytes of memory that it holds.
-    pub(super) fn memory_bytes(&self) -> usize {
-        self.area_bytes + entries_layout().size()
-    }
-
     // --- operations ------------------------------------------------------------------------------------------------------------------
 
     /// Receives again and again, until the end, an error, a lack of buffers, or `cancel`.
