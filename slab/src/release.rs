@@ -51,7 +51,16 @@ impl Chunks {
 
     /// Active spans without a live chunk join the empty ones, or every class ever used would keep one.
     fn retire_idle(&mut self) {
-        for _ in 0..HEAPS_CHECKED {
+        self.retire_idle_of(HEAPS_CHECKED);
+    }
+
+    /// The same for those of all classes at once.
+    pub(crate) fn retire_all_idle(&mut self) {
+        self.retire_idle_of(HEAPS);
+    }
+
+    fn retire_idle_of(&mut self, heaps: usize) {
+        for _ in 0..heaps {
             let heap = self.idle_heap;
             self.idle_heap = (heap + 1) % HEAPS;
             let span = self.heaps[heap].span;

@@ -161,6 +161,16 @@ impl Slab {
         chunks_due || blobs_due
     }
 
+    /// Gives all memory without live data back, whether its decay has passed or not; otherwise as [`Slab::release`]. True: there is more.
+    pub fn purge(&mut self, now_ms: u64, budget_spans: usize) -> bool {
+        let now_ms = self.clock.tick(now_ms);
+        let mut budget_spans = budget_spans;
+        self.chunks.retire_all_idle();
+        let chunks_due = self.chunks.release(now_ms, 0, &mut budget_spans);
+        let blobs_due = self.blobs.release_pages(now_ms, 0, &mut budget_spans);
+        chunks_due || blobs_due
+    }
+
     /// Bytes that evacuating items would give back now. 0 until it is worth beginning; see [`Slab::pick_victim`].
     pub fn fragmented_bytes(&self) -> u64 {
         self.chunks.fragmented_bytes()

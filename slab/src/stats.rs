@@ -16,6 +16,8 @@ pub struct ClassStats {
     pub live_chunks: usize,
     /// Chunks that its spans could still hand out, those in pages never touched included.
     pub free_chunks: usize,
+    /// Chunks, live and free, that lie in pages touched since these were last released.
+    pub resident_chunks: u64,
 }
 
 /// Blobs as a whole.
@@ -42,6 +44,7 @@ pub(crate) fn classes(chunks: &Chunks) -> impl Iterator<Item = ClassStats> + '_ 
             spans,
             live_chunks,
             free_chunks: spans * usize::from(heap.capacity) - live_chunks,
+            resident_chunks: heap.fronted,
         }
     })
 }

@@ -1,80 +1,13 @@
 //! INFO: what the server tells about itself, in Redis's sections and field names.
 
-use super::ctx::{Args, Ctx, Outcome, Stats};
+use super::ctx::{Args, Ctx, Outcome};
+use super::figures::{DatabaseFigures, Figures, MEM_ALLOCATOR, difference, ratio};
 use super::fleet::{Local, everywhere};
 use super::profile::Report;
 use super::server::COMPATIBLE_VERSION;
 use crate::base::cpu;
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
-
-/// What the sections tell of all shards and all workers.
-struct Figures {
-    stats: Stats,
-    /// Separated by commas, in the order of the workers.
-    clients_per_worker: String,
-    data: DataFigures,
-    /// Of each database: keys, and those with a deadline.
-    databases: Vec<(usize, u64)>,
-    /// What each command has taken; empty if no section asks for it.
-    report: Report,
-}
-
-/// Of all shards together.
-#[derive(Default)]
-struct DataFigures {
-    used_bytes: u64,
-    overhead_bytes: u64,
-    heap_bytes: u64,
-    resident_bytes: u64,
-    metadata_bytes: u64,
-    fragmented_bytes: u64,
-    lazy_pending: usize,
-    hits: u64,
-    misses: u64,
-    expired: u64,
-    expired_fields: u64,
-    evicted: u64,
-    relocated: u64,
-}
-
-impl Figures {
-    fn of(ctx: &mut Ctx<'_>, report: Report) -> Figures {
-        let mut data = DataFigures::default();
-        let mut databases = vec![(0, 0); ctx.db.databases()];
-        ctx.db.each_shard(|shard| {
-            data.used_bytes += shard.used_bytes();
-            data.overhead_bytes += shard.overhead_bytes();
-            data.heap_bytes += shard.heap_bytes();
-            data.resident_bytes += shard.slab().resident_estimate_bytes();
-            data.metadata_bytes += shard.slab().overhead_bytes();
-            data.fragmented_bytes += shard.slab().fragmented_bytes();
-            data.lazy_pending += shard.lazy_pending();
-            data.hits += shard.stats.hits;
-            data.misses += shard.stats.misses;
-            data.expired += shard.stats.expired;
-            data.expired_fields += shard.stats.expired_fields;
-            data.evicted += shard.stats.evicted;
-            data.relocated += shard.stats.relocated;
-            for (sum, database) in databases.iter_mut().zip(shard.databases()) {
-                sum.0 += database.len();
-                sum.1 += database.expires();
-            }
-        });
-        ctx.stats.clients = ctx.clients.alive() as u64;
-        let clients_per_worker = ctx.fleet.each(ctx.stats, |stats| stats.clients.to_string()).join(",");
-        let mut figures = Figures { stats: ctx.fleet.total(ctx.stats), clients_per_worker, data, databases, report };
-        // Otherwise only looked at from time to time; nobody shall see it fall.
-        let used = figures.used_bytes();
-        figures.stats.used_bytes_peak = figures.stats.used_bytes_peak.max(used);
-        ctx.stats.used_bytes_peak = figures.stats.used_bytes_peak;
-        figures
-    }
-
-    fn used_bytes(&self) -> u64 {
-        self.data.used_bytes + self.data.heap_bytes + self.stats.held_bytes()
-    }
-}
 
 /// Name, what writes it, and whether it is told without being asked for.
 type Section = (&'static str, fn(&Ctx<'_>, &Figures, &mut String), bool);
@@ -194,46 +127,66 @@ fn human(bytes: u64) -> String {
 
 fn memory(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
     let Figures { data, stats, .. } = figures;
-    // What lies in the slab is data and structure; a little of the structure lies on the heap.
-    let structure = data.overhead_bytes;
-    let used = figures.used_bytes();
-    let dataset = data.used_bytes + data.heap_bytes - structure;
-    let (peak, startup) = (stats.used_bytes_peak, ctx.facts.start_used_bytes);
-    let (resident, machine) = (cpu::resident_bytes(), cpu::machine_bytes());
-    let ratio = |part: u64, whole: u64| {
-        #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
-        let ratio = part as f64 / whole.max(1) as f64;
-        ratio
-    };
+    let memory = figures.memory(ctx);
     let percent = |part: u64, whole: u64| format!("{:.2}%", 100.0 * ratio(part, whole));
+    let two = |ratio: f64| format!("{ratio:.2}");
+    // What is of scripts, functions, replication and the append-only file is 0 as long as there are none.
     fields!(to,
-        "used_memory": used,
-        "used_memory_human": human(used),
-        "used_memory_rss": resident,
-        "used_memory_rss_human": human(resident),
-        "used_memory_peak": peak,
-        "used_memory_peak_human": human(peak),
-        "used_memory_peak_perc": percent(used, peak),
-        "used_memory_overhead": used - dataset,
-        "used_memory_startup": startup,
-        "used_memory_dataset": dataset,
-        "used_memory_dataset_perc": percent(dataset, used.saturating_sub(startup)),
+        "used_memory": memory.used,
+        "used_memory_human": human(memory.used),
+        "used_memory_rss": memory.resident,
+        "used_memory_rss_human": human(memory.resident),
+        "used_memory_peak": memory.peak,
+        "used_memory_peak_human": human(memory.peak),
+        "used_memory_peak_perc": percent(memory.used, memory.peak),
+        "used_memory_overhead": memory.overhead(),
+        "used_memory_startup": memory.startup,
+        "used_memory_dataset": memory.dataset,
+        "used_memory_dataset_perc": percent(memory.dataset, memory.used.saturating_sub(memory.startup)),
         "used_memory_clients": stats.held_bytes(),
-        "used_memory_tables": structure,
-        "allocator_allocated": data.used_bytes,
-        "allocator_resident": data.resident_bytes,
+        "used_memory_tables": data.overhead_bytes,
+        "allocator_allocated": memory.allocated,
+        "allocator_active": memory.active,
+        "allocator_resident": memory.mapped,
         "slab_metadata": data.metadata_bytes,
         "slab_fragmented": data.fragmented_bytes,
-        "total_system_memory": machine,
-        "total_system_memory_human": human(machine),
+        "total_system_memory": memory.machine,
+        "total_system_memory_human": human(memory.machine),
+        "used_memory_lua": 0,
+        "used_memory_vm_eval": 0,
+        "used_memory_lua_human": human(0),
+        "used_memory_scripts_eval": 0,
+        "number_of_cached_scripts": 0,
+        "number_of_functions": 0,
+        "number_of_libraries": 0,
+        "used_memory_vm_functions": 0,
+        "used_memory_vm_total": 0,
+        "used_memory_vm_total_human": human(0),
+        "used_memory_functions": 0,
+        "used_memory_scripts": 0,
+        "used_memory_scripts_human": human(0),
         "maxmemory": ctx.config.maxmemory_bytes,
         "maxmemory_human": human(ctx.config.maxmemory_bytes),
         "maxmemory_policy": ctx.config.eviction.policy.name(),
-        "mem_fragmentation_ratio": format!("{:.2}", ratio(resident, used)),
-        "mem_fragmentation_bytes": resident.cast_signed() - used.cast_signed(),
-        "mem_clients_normal": stats.clients_bytes,
-        "mem_allocator": concat!("dolmen-slab-", env!("CARGO_PKG_VERSION")),
+        "allocator_frag_ratio": two(ratio(memory.active, memory.allocated)),
+        "allocator_frag_bytes": memory.active - memory.allocated,
+        "allocator_rss_ratio": two(ratio(memory.mapped, memory.active)),
+        "allocator_rss_bytes": difference(memory.mapped, memory.active),
+        "rss_overhead_ratio": two(ratio(memory.resident, memory.mapped)),
+        "rss_overhead_bytes": difference(memory.resident, memory.mapped),
+        "mem_fragmentation_ratio": two(ratio(memory.resident, memory.used)),
+        "mem_fragmentation_bytes": difference(memory.resident, memory.used),
+        "mem_not_counted_for_evict": 0,
+        "mem_replication_backlog": 0,
+        "mem_total_replication_buffers": 0,
+        "mem_clients_slaves": 0,
+        "mem_clients_normal": stats.held_bytes(),
+        "mem_cluster_links": 0,
+        "mem_aof_buffer": 0,
+        "mem_allocator": MEM_ALLOCATOR,
+        "active_defrag_running": u8::from(data.evacuating),
         "lazyfree_pending_objects": data.lazy_pending,
+        "lazyfreed_objects": data.lazy_freed,
     );
 }
 
@@ -386,7 +339,7 @@ fn latencies(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
 }
 
 fn keyspace(_ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
-    for (index, (keys, expires)) in figures.databases.iter().enumerate() {
+    for (index, DatabaseFigures { keys, expires, .. }) in figures.databases.iter().enumerate() {
         if *keys > 0 {
             let _ = write!(to, "db{index}:keys={keys},expires={expires},avg_ttl=0\r\n");
         }

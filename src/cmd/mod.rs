@@ -11,6 +11,7 @@ pub mod debug;
 pub mod dump;
 pub mod elsewhere;
 pub mod expire;
+pub mod figures;
 pub mod fleet;
 pub mod hashes;
 pub mod info;

@@ -74,8 +74,14 @@ static COMMAND: &[Command<Exec>] = &[
     spec::COMMAND_HELP.run(Exec::new(server::help)),
 ];
 
-static MEMORY: &[Command<Exec>] =
-    &[spec::MEMORY_USAGE.run(Exec::new(memory::usage)), spec::MEMORY_HELP.run(Exec::new(server::help))];
+static MEMORY: &[Command<Exec>] = &[
+    spec::MEMORY_USAGE.run(Exec::new(memory::usage)),
+    spec::MEMORY_STATS.run(Exec::new(memory::stats)),
+    spec::MEMORY_DOCTOR.run(Exec::new(memory::doctor)),
+    spec::MEMORY_MALLOC_STATS.run(Exec::new(memory::malloc_stats)),
+    spec::MEMORY_PURGE.run(Exec::new(memory::purge)),
+    spec::MEMORY_HELP.run(Exec::new(server::help)),
+];
 
 static CONFIG: &[Command<Exec>] = &[
     spec::CONFIG_GET.run(Exec::new(settings::get)),

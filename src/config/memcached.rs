@@ -1,7 +1,7 @@
 //! memcached's command line, as `dolmen memcached ...` takes it: its options become directives. What comes behind the options of memcached may be
 //! directives of our own (`--requirepass secret`), so everything can be set.
 //!
-//! Without options the server is as memcached is: port 11211 on all addresses, no port of Redis's, no protected mode, 1024 connections.
+//! Without options the server is as memcached is: port 11211 on all addresses, no port of Redis's, no protected mode, 1024 connections, no snapshots.
 
 use super::cli::{Start, StartError, version};
 use super::file::{self, DirectiveError};
@@ -51,8 +51,8 @@ const OPTIONS: &[Option] = &[
     option(b'S', "enable-sasl", false, What::Refused("--requirepass sets the password that SASL PLAIN asks for")),
     option(b'Y', "auth-file", true, What::Refused("--requirepass sets the password")),
     option(b'Z', "enable-ssl", false, What::Refused("there is no TLS")),
-    option(b'e', "memory-file", true, What::Refused("values are not kept across restarts yet")),
-    option(b'P', "pidfile", true, What::Ignored("no file of the process id is written")),
+    option(b'e', "memory-file", true, What::Refused("--save keeps values across restarts")),
+    option(b'P', "pidfile", true, What::Set("pidfile")),
     option(b'B', "protocol", true, What::Ignored("each request tells its protocol")),
     option(b'C', "disable-cas", false, What::Ignored("a value has a number only when somebody asks")),
     option(b'R', "max-reqs-per-event", true, What::Ignored("a turn is bounded by its time")),
@@ -77,6 +77,7 @@ pub(super) fn parse(words: &[(usize, &[u8])]) -> Result<Start, StartError> {
         ("bind", "* -::*"),
         ("protected-mode", "no"),
         ("maxclients", "1024"),
+        ("save", ""),
     ] {
         set(&mut config, 0, name, value.as_bytes())?;
     }

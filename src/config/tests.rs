@@ -932,6 +932,10 @@ fn memcacheds_command_line() {
     // A Unix socket takes the place of the port.
     assert_eq!(of(&["-s", "/run/x"]).memcached_port, 0);
     assert_eq!(of(&["-s", "/run/x", "--port=9", "-a", "0777"]).memcached_port, 9);
+    // memcached leaves no files behind, unless it is asked to.
+    assert!(plain.save_points.is_empty() && plain.pidfile.is_none());
+    let asked = of(&["--save", "60 1", "-P", "/run/pid"]);
+    assert_eq!((asked.save_points.points.len(), asked.pidfile.as_deref()), (1, Some(std::path::Path::new("/run/pid"))));
     assert_eq!(of(&["--requirepass", "secret", "--max-item-size=2k"]).requirepass, b"secret");
     for args in [&["-U", "1"][..], &["-d"], &["-p"], &["x"], &["-?"], &["--bogus", "1"], &["-I", "x"], &["-m", "x"]] {
         failure(&[&["memcached"], args].concat());

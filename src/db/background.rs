@@ -79,10 +79,21 @@ impl Shard {
         self.drained_total >= mark
     }
 
-    /// Keys of flushed databases that were not given back yet.
+    /// Keys of flushed databases, and containers of deleted keys, that were not given back yet.
     #[must_use]
     pub fn lazy_pending(&self) -> usize {
-        self.lazy_pending
+        self.lazy_pending + self.containers.doomed_len()
+    }
+
+    /// Is memory being moved together now?
+    #[must_use]
+    pub fn is_evacuating(&self) -> bool {
+        self.evacuation.is_some()
+    }
+
+    /// Gives memory without data back to the system, in a slice. True: there is more.
+    pub fn purge(&mut self, now_ms: u64) -> bool {
+        self.slab.purge(now_ms, RELEASE_UNIT)
     }
 
     /// When the next deadline may be due, in Unix milliseconds.
@@ -123,7 +134,7 @@ impl Shard {
                 pending |= self.listeners.trim(TRIM_UNIT);
             }
             if self.containers.has_work() {
-                pending |= self.containers.work(&mut self.slab, CONTAINER_UNIT);
+                pending |= self.work_on_containers();
             }
             if !self.viewed.is_empty() {
                 pending |= self.release_viewed();
@@ -165,11 +176,19 @@ impl Shard {
         more || purging
     }
 
+    fn work_on_containers(&mut self) -> bool {
+        let before = self.containers.doomed_len();
+        let more = self.containers.work(&mut self.slab, CONTAINER_UNIT);
+        self.stats.lazy_freed += (before - self.containers.doomed_len()) as u64;
+        more
+    }
+
     fn drain_some(&mut self) -> bool {
-        let Shard { slab, detached, containers, lazy_pending, .. } = &mut *self;
+        let Shard { slab, detached, containers, lazy_pending, stats, .. } = &mut *self;
         let Some(database) = detached.front_mut() else { return false };
         let mut more = database.table.drain(slab, DRAIN_UNIT, |slab, h| {
             *lazy_pending -= 1;
+            stats.lazy_freed += 1;
             free_item(slab, containers, h);
         });
         if !more && let Some(wheel) = &mut database.wheel {
@@ -187,9 +206,8 @@ impl Shard {
 
     /// A round of the work that gives back the memory of what is deleted already. False: there is none.
     pub(super) fn give_back_some(&mut self) -> bool {
-        let Shard { slab, containers, .. } = &mut *self;
-        let mut pending = containers.has_work() && containers.work(slab, CONTAINER_UNIT);
-        pending |= slab.drain_frees(FREE_UNIT);
+        let mut pending = self.containers.has_work() && self.work_on_containers();
+        pending |= self.slab.drain_frees(FREE_UNIT);
         pending | self.drain_some()
     }
 

@@ -418,6 +418,12 @@ impl Containers {
         !self.busy.is_empty() || !self.doomed.is_empty()
     }
 
+    /// Containers without a key that are not emptied yet.
+    #[must_use]
+    pub(super) fn doomed_len(&self) -> usize {
+        self.doomed.len()
+    }
+
     /// A unit of work for one container with some, and one of the doomed. True: there is more.
     pub(super) fn work(&mut self, slab: &mut Slab, budget: usize) -> bool {
         if let Some(id) = self.busy.pop_front()

@@ -348,6 +348,12 @@ impl<'a> Db<'a> {
         }
     }
 
+    /// Works on one shard.
+    pub fn with_shard_at<T>(&mut self, index: usize, work: impl FnOnce(&mut Shard) -> T) -> T {
+        self.enter_shard(index);
+        work(self.shard)
+    }
+
     /// Bytes of all data, tables and wheels: exact with one worker, else off by less than [`TELL_BYTES`] a shard.
     #[inline(always)]
     #[must_use]

@@ -77,6 +77,8 @@ pub struct ShardStats {
     pub evicted: u64,
     /// Items moved to give memory back.
     pub relocated: u64,
+    /// Keys of flushed databases and large values that were given back after their deletion.
+    pub lazy_freed: u64,
 }
 
 /// One database of a shard.
@@ -108,6 +110,18 @@ impl Database {
     #[must_use]
     pub fn expires(&self) -> u64 {
         self.expires
+    }
+
+    /// Bytes of its table.
+    #[must_use]
+    pub fn table_bytes(&self) -> u64 {
+        self.table.table_bytes() as u64
+    }
+
+    /// Bytes of what knows of deadlines: those of keys, and those of fields.
+    #[must_use]
+    pub fn deadlines_bytes(&self) -> u64 {
+        self.wheel.as_ref().map_or(0, |w| w.bytes()) + self.fields.as_ref().map_or(0, |f| f.heap_bytes())
     }
 }
 
@@ -339,8 +353,7 @@ impl Shard {
     /// Bytes of the data's structure rather than the data: tables and wheels.
     #[must_use]
     pub fn overhead_bytes(&self) -> u64 {
-        let fields = |d: &Database| d.fields.as_ref().map_or(0, |f| f.heap_bytes());
-        let of = |d: &Database| d.table.table_bytes() as u64 + d.wheel.as_ref().map_or(0, |w| w.bytes()) + fields(d);
+        let of = |d: &Database| d.table_bytes() + d.deadlines_bytes();
         self.databases.iter().chain(&self.detached).chain(&self.viewed).map(of).sum()
     }
 

@@ -26,7 +26,8 @@ const RUN_BYTES: usize = 4 << 10;
 /// Something that is shown.
 pub enum Shown<'a> {
     /// A key with its value.
-    Key { database: usize, key: &'a [u8], deadline_ms: Option<u64>, value: Whole<'a> },
+    /// `client_flags`: what a client of memcached keeps beside it (`db::marks`).
+    Key { database: usize, key: &'a [u8], deadline_ms: Option<u64>, client_flags: u32, value: Whole<'a> },
     /// A key with a big container, whose elements follow.
     Begin { database: usize, key: &'a [u8], deadline_ms: Option<u64>, of: Elements },
     /// Elements of the container that was begun last.
@@ -189,7 +190,8 @@ impl Shard {
                     }
                 }
             };
-            show(Shown::Key { database: number, key, deadline_ms, value });
+            let client_flags = item.marks().map_or(0, |marks| marks.flags);
+            show(Shown::Key { database: number, key, deadline_ms, client_flags, value });
         })
     }
 

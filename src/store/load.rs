@@ -14,7 +14,7 @@ use super::state::{Store, flag};
 use crate::base::{int, rng};
 use crate::db::Type;
 use crate::persist::rdb::Kind;
-use crate::persist::rdb::file::{Content, Error, Event, Head, Part, Reader, Skipped};
+use crate::persist::rdb::file::{CLIENT_FLAGS, Content, Error, Event, Head, Part, Reader, Skipped};
 use std::collections::VecDeque;
 use std::fs::File;
 use std::io::Read as _;
@@ -220,7 +220,7 @@ impl Loading {
     fn read(&self, mut file: File) -> Result<(), Stop> {
         let mut reader = Reader::new(self.plan.max_bytes, rng::entropy());
         let mut batch = Vec::with_capacity(2 * BATCH_BYTES);
-        let (mut database, mut told) = (0, Instant::now());
+        let (mut database, mut client_flags, mut told) = (0, 0, Instant::now());
         let mut large: Option<Arc<Large>> = None;
         loop {
             let event = reader.next();
@@ -240,6 +240,10 @@ impl Loading {
                         log::info!("Loading: {} of {} bytes, {} keys", reader.offset(), self.total_bytes, self.keys());
                     }
                 }
+                Event::Aux { name: CLIENT_FLAGS, value } => {
+                    let flags = int::parse_u64(value).and_then(|flags| u32::try_from(flags).ok());
+                    client_flags = flags.ok_or(Error::Malformed)?;
+                }
                 Event::Aux { name, value } => {
                     if name == b"used-mem" {
                         self.used_there_bytes.store(int::parse_u64(value).unwrap_or(0), Ordering::Relaxed);
@@ -253,9 +257,13 @@ impl Loading {
                 }
                 Event::Sizes { .. } => {}
                 Event::Skipped(what) => tell_skipped(what),
-                Event::Empty(head) => log::warn!("Empty key skipped: {}", quoted(head.key)),
+                Event::Empty(head) => {
+                    client_flags = 0;
+                    log::warn!("Empty key skipped: {}", quoted(head.key));
+                }
                 Event::Value(head, content, Part::Last) => {
-                    records::put(&record(database, &head, content), &mut batch);
+                    let client_flags = std::mem::take(&mut client_flags);
+                    records::put(&Record { client_flags, ..record(database, &head, content) }, &mut batch);
                     if batch.len() >= BATCH_BYTES {
                         self.hand_over(Work::Records(std::mem::replace(
                             &mut batch,
@@ -264,7 +272,9 @@ impl Loading {
                     }
                 }
                 Event::Value(head, content, Part::Unfinished) => {
-                    let (mut record_of, piece) = (record(database, &head, content), bytes_of(content));
+                    let client_flags = std::mem::take(&mut client_flags);
+                    let mut record_of = Record { client_flags, ..record(database, &head, content) };
+                    let piece = bytes_of(content);
                     match &mut record_of.value {
                         Value::Raw(bytes) => *bytes = b"",
                         Value::Run { run, .. } => *run = b"",
@@ -359,7 +369,14 @@ fn record<'a>(database: u32, head: &Head<'a>, content: Content<'a>) -> Record<'a
             Value::Run { kind, timed: false, count: 0, run }
         }
     };
-    Record { database, key: head.key, deadline_ms: head.deadline_ms, idle_seconds: head.idle_seconds, value }
+    Record {
+        database,
+        key: head.key,
+        deadline_ms: head.deadline_ms,
+        idle_seconds: head.idle_seconds,
+        client_flags: 0,
+        value,
+    }
 }
 
 fn quoted(key: &[u8]) -> String {

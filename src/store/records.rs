@@ -1,8 +1,8 @@
 //! Keys with their values between workers and the threads that read and write files: a run of records.
 //!
 //! ```text
-//! | what 1 | flags 1 | 0 2 | database 4 | key length 4 | value length 4 | count 4 | deadline 8 | idle 8 | key ... | value ... |
-//!                                                                                 if flagged
+//! | what 1 | flags 1 | 0 2 | database 4 | key length 4 | value length 4 | count 4 | deadline 8 | idle 8 | client's flags 8 | key ... | value ... |
+//!                                                                                          if flagged
 //! ```
 //! Little-endian, within one process. The value of a collection is a run of its elements (`base::entry`).
 
@@ -12,6 +12,7 @@ const HEADER_BYTES: usize = 20;
 const HAS_DEADLINE: u8 = 1;
 const IS_IDLE: u8 = 2;
 const IS_TIMED: u8 = 4;
+const HAS_CLIENT_FLAGS: u8 = 8;
 const INT: u8 = 0;
 
 /// A key with its value.
@@ -23,6 +24,8 @@ pub struct Record<'a> {
     pub deadline_ms: Option<u64>,
     /// Since when it was not used.
     pub idle_seconds: Option<u64>,
+    /// What a client of memcached keeps beside it; 0: nothing.
+    pub client_flags: u32,
     pub value: Value<'a>,
 }
 
@@ -55,6 +58,8 @@ pub fn put(record: &Record<'_>, out: &mut Vec<u8>) {
     };
     flags |= if record.deadline_ms.is_some() { HAS_DEADLINE } else { 0 };
     flags |= if record.idle_seconds.is_some() { IS_IDLE } else { 0 };
+    let client_flags = (record.client_flags != 0).then_some(u64::from(record.client_flags));
+    flags |= if client_flags.is_some() { HAS_CLIENT_FLAGS } else { 0 };
     let len = |bytes: &[u8]| u32::try_from(bytes.len()).expect("a record is far shorter than 4 GiB").to_le_bytes();
     let mut header = [0; HEADER_BYTES];
     (header[0], header[1]) = (what, flags);
@@ -62,9 +67,9 @@ pub fn put(record: &Record<'_>, out: &mut Vec<u8>) {
     header[8..12].copy_from_slice(&len(record.key));
     header[12..16].copy_from_slice(&len(value));
     header[16..20].copy_from_slice(&count.to_le_bytes());
-    out.reserve(HEADER_BYTES + 16 + record.key.len() + value.len());
+    out.reserve(HEADER_BYTES + 24 + record.key.len() + value.len());
     out.extend_from_slice(&header);
-    for number in record.deadline_ms.iter().chain(&record.idle_seconds) {
+    for number in record.deadline_ms.iter().chain(&record.idle_seconds).chain(&client_flags) {
         out.extend_from_slice(&number.to_le_bytes());
     }
     out.extend_from_slice(record.key);
@@ -87,6 +92,7 @@ pub fn next<'a>(run: &mut &'a [u8]) -> Option<Record<'a>> {
     };
     let deadline_ms = number(header[1] & HAS_DEADLINE != 0);
     let idle_seconds = number(header[1] & IS_IDLE != 0);
+    let client_flags = number(header[1] & HAS_CLIENT_FLAGS != 0).map_or(0, |flags| u32::try_from(flags).unwrap_or(0));
     let (key, behind) = rest.split_at(word(8) as usize);
     let (value, behind) = behind.split_at(word(12) as usize);
     *run = behind;
@@ -98,7 +104,7 @@ pub fn next<'a>(run: &mut &'a [u8]) -> Option<Record<'a>> {
             Value::Run { kind: *kind, timed: header[1] & IS_TIMED != 0, count: word(16), run: value }
         }
     };
-    Some(Record { database: word(4), key, deadline_ms, idle_seconds, value })
+    Some(Record { database: word(4), key, deadline_ms, idle_seconds, client_flags, value })
 }
 
 #[cfg(test)]
@@ -110,16 +116,17 @@ mod tests {
         #[test]
         fn what_is_put_comes_back(
             parts in proptest::collection::vec(
-                (any::<u32>(), 0..40usize, any::<Option<u64>>(), any::<Option<u64>>(), 0..7usize, any::<i64>(), 0..300usize), 0..20),
+                (any::<u32>(), 0..40usize, any::<Option<u64>>(), any::<Option<u64>>(), any::<Option<u32>>(), 0..7usize, any::<i64>(), 0..300usize), 0..20),
         ) {
             let bytes: Vec<u8> = (0..400u32).map(|i| i.to_le_bytes()[0]).collect();
             let records: Vec<Record<'_>> = parts
                 .iter()
-                .map(|&(database, key, deadline_ms, idle_seconds, what, number, len)| Record {
+                .map(|&(database, key, deadline_ms, idle_seconds, client_flags, what, number, len)| Record {
                     database,
                     key: &bytes[..key],
                     deadline_ms,
                     idle_seconds,
+                    client_flags: client_flags.unwrap_or(0),
                     value: match what {
                         0 | 1 => Value::Raw(&bytes[..len]),
                         2 => Value::Int(number),

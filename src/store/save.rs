@@ -155,7 +155,7 @@ struct Parcel {
 impl Parcel {
     fn take(&mut self, shown: Shown<'_>) {
         match shown {
-            Shown::Key { database, key, deadline_ms, value } => {
+            Shown::Key { database, key, deadline_ms, client_flags, value } => {
                 self.keys += 1;
                 let (value, blob) = match value {
                     Whole::Raw(bytes) => (Value::Raw(bytes), None),
@@ -163,7 +163,7 @@ impl Parcel {
                     Whole::Blob(blob) => (Value::Raw(b""), Some(blob)),
                     Whole::Elements(of, run) => (run_of(of, run), None),
                 };
-                let record = record(database, key, deadline_ms, value);
+                let record = Record { client_flags, ..record(database, key, deadline_ms, value) };
                 match blob {
                     None => records::put(&record, &mut self.records),
                     Some(blob) => {
@@ -226,7 +226,7 @@ impl Parcel {
 
 fn record<'a>(database: usize, key: &'a [u8], deadline_ms: Option<u64>, value: Value<'a>) -> Record<'a> {
     let database = u32::try_from(database).expect("a database's number is 31 bits");
-    Record { database, key, deadline_ms, idle_seconds: None, value }
+    Record { database, key, deadline_ms, idle_seconds: None, client_flags: 0, value }
 }
 
 fn run_of(of: Elements, run: &[u8]) -> Value<'_> {

@@ -231,7 +231,14 @@ fn given_up_and_failed() {
     assert!(load(&mut alone(), &path).is_err());
     let mut record = Vec::new();
     records::put(
-        &Record { database: 0, key: b"k", deadline_ms: None, idle_seconds: None, value: Value::Int(3) },
+        &Record {
+            database: 0,
+            key: b"k",
+            deadline_ms: None,
+            idle_seconds: None,
+            client_flags: 0,
+            value: Value::Int(3),
+        },
         &mut record,
     );
     assert!(records::next(&mut &record[..]).is_some());

@@ -6,7 +6,7 @@ use super::records::{self, Record, Value};
 use super::state::{Ended, Facts, Store};
 use crate::base::draft::Draft;
 use crate::db::Type;
-use crate::persist::rdb::file::{Head, Writer};
+use crate::persist::rdb::file::{CLIENT_FLAGS, Head, Writer};
 use crate::persist::rdb::{Encoder, Form};
 use dolmen_slab::BlobRef;
 use std::fs;
@@ -126,6 +126,9 @@ impl Output {
             // Once for each, in front of its first key.
             let (keys, deadlines) = std::mem::take(sizes);
             self.writer.sizes(keys, deadlines);
+        }
+        if record.client_flags != 0 {
+            self.writer.aux(CLIENT_FLAGS, record.client_flags.to_string().as_bytes());
         }
         Head { key: record.key, deadline_ms: record.deadline_ms, idle_seconds: record.idle_seconds }
     }

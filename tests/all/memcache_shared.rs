@@ -5,7 +5,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::Command;
 
-use crate::harness::{Client, PATIENCE, Reply, Server, eventually, free_port, program, skip};
+use crate::harness::{Client, Folder, PATIENCE, Reply, Server, eventually, free_port, program, skip};
 use crate::memcache::{Cache, Mc};
 
 fn pair(arguments: &[&str]) -> (Cache, Mc, Client) {
@@ -547,13 +547,49 @@ assert c.flush_all(noreply=False) and c.get('k') is None
 print('fine')
 "#;
 
+/// libmemcached, as its bindings for Python use it.
+const PYLIBMC: &str = r#"
+import sys
+import pylibmc
+for binary in (False, True):
+    c = pylibmc.Client(['127.0.0.1:' + sys.argv[1]], binary=binary, behaviors={'cas': True, 'tcp_nodelay': True})
+    assert c.flush_all()
+    # Of what type a value is its flags tell.
+    for value in ('text', b'bytes', 7, 1 << 70, True, {'a': [1, 2]}):
+        assert c.set('k', value) and c.get('k') == value
+    assert c.set('n', 5) and c.incr('n', 3) == 8 and c.decr('n', 2) == 6
+    names = ['a%d' % i for i in range(200)]
+    assert c.set_multi({name: name * 3 for name in names}) == []
+    assert c.get_multi(names + ['none']) == {name: name * 3 for name in names}
+    assert c.delete_multi(names[100:]) and c.get('a150') is None
+    value, cas = c.gets('a5')
+    assert value == 'a5a5a5' and c.cas('a5', 'new', cas) is True and c.cas('a5', 'newer', cas) is False
+    assert c.append('a5', '!') and c.prepend('a5', '!') and c.get('a5') == '!new!'
+    assert c.add('a5', 'x') is False and c.replace('a5', 'x') is True
+    assert c.touch('a5', 100) is True and c.delete('a5') is True and c.delete('a5') is False
+    assert c.set('big', 'y' * 900000) and c.get('big') == 'y' * 900000
+    # It compresses what is longer, which the flags tell as well.
+    assert c.set('packed', 'y' * 2000000, min_compress_len=1000, compress_level=1) and c.get('packed') == 'y' * 2000000
+    assert '1.6.18' in str(c.get_stats())
+print('fine')
+"#;
+
 #[test]
 fn pymemcache() {
-    let Some(python) = crate::clients::python("pymemcache") else {
-        return skip("pymemcache", "there is no python with that package");
+    python_client("pymemcache", PYMEMCACHE);
+}
+
+#[test]
+fn pylibmc() {
+    python_client("pylibmc", PYLIBMC);
+}
+
+fn python_client(package: &str, script: &str) {
+    let Some(python) = crate::clients::python(package) else {
+        return skip(package, "there is no python with that package");
     };
     over_tcp(|port| {
-        let out = Command::new(python).args(["-c", PYMEMCACHE, &port.to_string()]).output().expect("python3 runs");
+        let out = Command::new(python).args(["-c", script, &port.to_string()]).output().expect("python3 runs");
         assert!(out.stdout == b"fine\n", "{}", String::from_utf8_lossy(&out.stderr));
     });
 }
@@ -586,4 +622,56 @@ fn a_client_that_does_not_read_waits_for_room_and_gets_all() {
         c.send(b"mn\r\n");
         c.line() == "MN"
     });
+}
+
+#[test]
+fn flags_survive_a_file() {
+    let folder = Folder::new();
+    let dir = folder.path().to_str().expect("a name in text");
+    let long = "v".repeat(300_000);
+    let check = |c: &mut Mc| {
+        c.ask("get small number later long none", &format!("VALUE small 7 1|x|VALUE number 1 2|12|VALUE later 9 2|yz|VALUE long 4294967295 300000|{long}|VALUE none 0 1|n|END"));
+        c.ask("mg later t f", "HD t1000 f9");
+    };
+    let start =
+        |workers| Server::with(&["--memcached-unixsocket", "memcached.sock", "--dir", dir, "--workers", workers]);
+    let memcached = || {
+        let mut stream = None;
+        // It listens there a little later than on the port of Redis, which was waited for.
+        eventually("the server accepts", || {
+            stream = UnixStream::connect(folder.path().join("memcached.sock")).ok();
+            stream.is_some()
+        });
+        Mc::over(stream.expect("it was there"))
+    };
+    {
+        let server = start("2");
+        let (mut c, mut redis) = (memcached(), server.client());
+        c.ask("set small 7 0 1|x", "STORED");
+        c.ask("set number 1 0 2|11", "STORED");
+        redis.expect("INCR number", ":12");
+        c.ask("set later 9 1000 2|yz", "STORED");
+        c.ask(&format!("set long 4294967295 0 300000|{long}"), "STORED");
+        c.ask("set none 0 0 1|n", "STORED");
+        redis.expect("HSET hash f v", ":1");
+        redis.expect("DEBUG RELOAD", "+OK");
+        check(&mut c);
+        redis.expect("SAVE", "+OK");
+    }
+    {
+        let server = start("1");
+        let mut redis = server.client();
+        eventually("the file is loaded", || !redis.run("DBSIZE").is_error());
+        check(&mut memcached());
+    }
+    if let Some(binary) = program("redis-server") {
+        let redis = Server::other(&binary, &["--dir", dir]);
+        let mut c = redis.client();
+        eventually("the file is loaded", || !c.run("DBSIZE").is_error());
+        for (command, reply) in
+            [("GET small", "'x'"), ("GET number", "'12'"), ("STRLEN long", ":300000"), ("DBSIZE", ":6")]
+        {
+            c.expect(command, reply);
+        }
+    }
 }

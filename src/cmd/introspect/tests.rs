@@ -89,7 +89,14 @@ static PUBSUB: &[Command<()>] = &[
     spec::PUBSUB_HELP.run(()),
 ];
 
-static MEMORY: &[Command<()>] = &[spec::MEMORY_USAGE.run(()), spec::MEMORY_HELP.run(())];
+static MEMORY: &[Command<()>] = &[
+    spec::MEMORY_USAGE.run(()),
+    spec::MEMORY_STATS.run(()),
+    spec::MEMORY_DOCTOR.run(()),
+    spec::MEMORY_MALLOC_STATS.run(()),
+    spec::MEMORY_PURGE.run(()),
+    spec::MEMORY_HELP.run(()),
+];
 
 #[rustfmt::skip]
 static ROWS: &[Command<()>] = &[

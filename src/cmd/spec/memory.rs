@@ -27,6 +27,33 @@ pub const MEMORY_USAGE: Row = Row {
     },
 };
 
+const OF_ALL: &[&str] = &["nondeterministic_output", "request_policy:all_shards", "response_policy:special"];
+
+const fn whole(name: &'static str, doc: &'static Doc) -> Row {
+    Row { name, arity: 2, flags: Flags::NONE, categories: Categories::NONE, key_specs: &[], doc }
+}
+
+pub const MEMORY_STATS: Row = whole(
+    "memory|stats",
+    &Doc { summary: "Returns where memory is, down to the classes of chunks", tips: OF_ALL, ..MEMORY_DOC },
+);
+pub const MEMORY_DOCTOR: Row = whole(
+    "memory|doctor",
+    &Doc { summary: "Reports in words what is unusual about the memory in use", tips: OF_ALL, ..MEMORY_DOC },
+);
+pub const MEMORY_MALLOC_STATS: Row = whole(
+    "memory|malloc-stats",
+    &Doc { summary: "Returns a table of the allocator's classes, blobs and records", tips: OF_ALL, ..MEMORY_DOC },
+);
+pub const MEMORY_PURGE: Row = whole(
+    "memory|purge",
+    &Doc {
+        summary: "Gives memory that holds no data back to the system, without waiting for its decay",
+        tips: &["request_policy:all_shards", "response_policy:all_succeeded"],
+        ..MEMORY_DOC
+    },
+);
+
 pub const MEMORY_HELP: Row = Row {
     name: "memory|help",
     arity: 2,

@@ -192,7 +192,7 @@ impl World {
             let Some(want) = &mut self.want else { return };
             let (open, shown_keys) = (&mut self.open, &mut self.shown);
             let more = self.shard.save_some(|shown| match shown {
-                Shown::Key { database, key, deadline_ms, value } => {
+                Shown::Key { database, key, deadline_ms, value, .. } => {
                     assert!(open.is_none());
                     let (kind, parts) = match value {
                         Whole::Raw(bytes) => (Type::String, vec![bytes.to_vec()]),

@@ -3,6 +3,7 @@
 use super::{Large, Loading, Work, lock};
 use crate::db::any::AnyBody;
 use crate::db::item::DEADLINE_MAX_MS;
+use crate::db::marks::Marking;
 use crate::db::view::Deadline;
 use crate::db::{Access, Db, DbError, Key, Locate, NewValue, Type};
 use crate::store::records::{self, Record, Value};
@@ -205,16 +206,15 @@ fn deadline_of(record: &Record<'_>) -> Deadline {
 }
 
 fn store_large(db: &mut Db<'_>, key: Key<'_>, record: &Record<'_>, making: &mut Making) -> Result<(), DbError> {
-    let deadline = deadline_of(record);
     match making {
         Making::Nothing | Making::Blob(None) => return Ok(()),
         Making::Blob(blob) => {
             let Some(blob) = blob.take() else { return Ok(()) };
-            db.set_string(key, NewValue::Blob(blob), deadline)?;
+            set_string(db, key, NewValue::Blob(blob), record)?;
         }
         Making::Body(body) => {
             let body = std::mem::replace(body, AnyBody::new(Type::List));
-            body.store(db, key, deadline)?;
+            body.store(db, key, deadline_of(record))?;
         }
     }
     set_idle(db, key, record);
@@ -222,26 +222,33 @@ fn store_large(db: &mut Db<'_>, key: Key<'_>, record: &Record<'_>, making: &mut 
 }
 
 fn insert(db: &mut Db<'_>, key: Key<'_>, record: &Record<'_>) -> Result<(), DbError> {
-    let deadline = deadline_of(record);
     match record.value {
-        Value::Raw(bytes) => db.set_string(key, NewValue::Raw(bytes), deadline)?,
+        Value::Raw(bytes) => set_string(db, key, NewValue::Raw(bytes), record)?,
         // Digits take less than a word.
         Value::Int(number @ -9_999_999..=99_999_999) => {
             let mut digits = [0; crate::base::int::MAX_DIGITS];
-            db.set_string(key, NewValue::Raw(crate::base::int::write_i64(&mut digits, number)), deadline)?;
+            set_string(db, key, NewValue::Raw(crate::base::int::write_i64(&mut digits, number)), record)?;
         }
-        Value::Int(number) => db.set_string(key, NewValue::Int(number), deadline)?,
+        Value::Int(number) => set_string(db, key, NewValue::Int(number), record)?,
         Value::Run { kind, run, .. } => {
             let mut body = AnyBody::new(kind);
             if let Err(error) = body.extend(db, key, run) {
                 body.discard(db, key);
                 return Err(error);
             }
-            body.store(db, key, deadline)?;
+            body.store(db, key, deadline_of(record))?;
         }
     }
     set_idle(db, key, record);
     Ok(())
+}
+
+fn set_string(db: &mut Db<'_>, key: Key<'_>, value: NewValue<'_>, record: &Record<'_>) -> Result<(), DbError> {
+    let deadline = deadline_of(record);
+    match Marking::of_flags(record.client_flags) {
+        Marking::None => db.set_string(key, value, deadline),
+        marking => db.set_marked(key, value, deadline, marking),
+    }
 }
 
 fn set_idle(db: &mut Db<'_>, key: Key<'_>, record: &Record<'_>) {

@@ -36,6 +36,8 @@ pub const PRESETS: &[(&str, &str)] = &[
     ("get_64k", "-t get -d 65536 -c 50 -n 12000 -r 1000 --fill"),
     ("incr_p16", "-t incr -c 50 -P 16 -n 700000 -r 100000 --fill"),
     ("mset_p16", "-t mset -d 8 -c 50 -P 16 -n 150000 -r 1000000 --fill"),
+    ("mget100_p1", "-t mget -d 8 -c 50 -n 60000 -r 1000000 --fill"),
+    ("mget100_p16", "-t mget -d 8 -c 50 -P 16 -n 120000 -r 1000000 --fill"),
     ("lpush_p16", "-t lpush -d 8 -c 50 -P 16 -n 500000"),
     ("sadd_p16", "-t sadd -c 50 -P 16 -n 500000 -r 1000000"),
     ("hset_p16", "-t hset -d 8 -c 50 -P 16 -n 500000 -r 100000"),

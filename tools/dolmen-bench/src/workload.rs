@@ -60,6 +60,7 @@ pub const NAMED: &[(&str, &str)] = &[
     ("zpopmin", "ZPOPMIN from one sorted set"),
     ("lrange_100", "the first 100 elements of a list (--fill makes it); likewise lrange_300, lrange_500, lrange_600"),
     ("mset", "MSET of 10 keys"),
+    ("mget", "MGET of 100 keys; over memcached's protocol a get of 100 keys"),
     ("del", "DEL of a key"),
     ("ycsb-a", "YCSB A: half reads, half updates, zipf"),
     ("ycsb-b", "YCSB B: 95% reads, 5% updates, zipf"),
@@ -254,6 +255,14 @@ impl Workload {
             "zadd" => pops("ZADD myzset {number} element:{number}", "ZADD myzset {number} element:{id}"),
             "zpopmin" => pops("ZPOPMIN myzset", "ZADD myzset {number} element:{id}"),
             "mset" => single(&format!("MSET{}", " {key} {value}".repeat(10))).filled([variant.set()]),
+            "mget" => {
+                let keys = " {key}".repeat(100);
+                let command = match variant.protocol.is_resp() {
+                    true => resp(&format!("MGET{keys}")),
+                    false => variant.memcached(&format!("get{keys}")),
+                };
+                Workload::new(name, vec![op(name, 1.0, command, Role::Other)]).filled([variant.set()])
+            }
             "cache" => {
                 let mut workload = Workload::ratio("10:1", variant)?.zipf();
                 workload.sizes = Sizes::LogNormal { median: 200.0, sigma: 1.0, max: 16 << 10 };

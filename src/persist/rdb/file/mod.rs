@@ -4,6 +4,7 @@
 //! | REDIS0010 or VALKEY080 | part ... | FF | CRC-64 |                little-endian; the checksum since version 5, 0: none was made
 //!   9                                   1    8
 //! part:  FA name value             a fact about the file, of interest or not
+//!                                  (`CLIENT_FLAGS`: a fact about the next key, which others pass over)
 //!        FE number                 the database of what follows
 //!        FB keys, with deadline    how much follows in it
 //!        FC time 8 | FD time 4     the deadline of the next key, in milliseconds or seconds
@@ -43,6 +44,9 @@ mod part {
     pub const DATABASE: u8 = 254;
     pub const END: u8 = 255;
 }
+
+/// The fact that tells the flags which a client of memcached keeps beside the string of the next key.
+pub const CLIENT_FLAGS: &[u8] = b"memcached-flags";
 
 /// The first version with a checksum.
 const CHECKSUM_SINCE: u32 = 5;
