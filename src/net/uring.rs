@@ -287,14 +287,8 @@ impl Driver for UringDriver {
             self.ring.enter(wait, timeout)?;
         }
         self.ring.take(&mut self.events, TURN_EVENTS);
-        // The kernel does some twenty of its works in a call, and says whether there are more. It may say so in vain (it tells of a work after
-        // adding it, which may be done by then), until the next one: what brings nothing is not repeated.
-        let mut before = usize::MAX;
-        while before != self.events.len() && self.events.len() < TURN_EVENTS && self.ring.has_work() {
-            before = self.events.len();
-            self.ring.enter(false, None)?;
-            self.ring.take(&mut self.events, TURN_EVENTS);
-        }
+        // Not again, though there may be more: the kernel does some twenty works in a call, up to 32 buffers for one connection, and
+        // what a client that is to be throttled can fill meanwhile shall stay small.
         Ok(self.events.len())
     }
 
