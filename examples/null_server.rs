@@ -3,7 +3,7 @@
 //!
 //! `cargo run --release --example null_server -- PORT VALUE_BYTES`
 use dolmen::base::out::Out;
-use dolmen::net::{Backend, ConnId, Epoll, EpollConfig, Flow, Handler, Listen, Peer, Why};
+use dolmen::net::{Backend, ConnId, Epoll, Flow, Handler, Listen, Peer, SocketConfig, Why};
 
 struct Null {
     value: Vec<u8>,
@@ -110,7 +110,7 @@ fn main() -> std::io::Result<()> {
     value.resize(value.len() + length, b'x');
     value.extend_from_slice(b"\r\n");
 
-    let mut net = Epoll::new(EpollConfig::default())?;
+    let mut net = Epoll::new(SocketConfig::default())?;
     net.enable_signals()?;
     net.listen(&Listen { bind: vec!["127.0.0.1".into()], port: Some(port), backlog: 1024, ..Listen::default() })?;
     for address in net.local_addrs() {

@@ -6,8 +6,11 @@ use dolmen::base::{cpu, heap, log as logging, rng, user};
 use dolmen::cmd::aof;
 use dolmen::cmd::ctx::Facts;
 use dolmen::cmd::persistence;
-use dolmen::config::{BindAddr, Config, Start, parse_command_line};
-use dolmen::net::{Backend, Balance, Doorbell, Epoll, EpollConfig, Listen, LocalAddr, block_signals};
+use dolmen::config::{BindAddr, Config, Net, Start, parse_command_line};
+use dolmen::net::{
+    Backend, Balance, Doorbell, Driver, EpollDriver, Listen, LocalAddr, SocketConfig, Sockets, UringDriver,
+    block_signals,
+};
 use dolmen::store::{self, Store, remove_draft};
 use dolmen::worker::{MEMCACHE_SERVICE, METRICS_SERVICE, Worker, crew};
 use std::io::Write;
@@ -68,6 +71,14 @@ fn serve(mut config: Config) -> Result<(), String> {
     for note in config.notes() {
         log::warn!("{note}");
     }
+    match config.net {
+        Net::Epoll => serve_over::<EpollDriver>(config),
+        Net::Uring => serve_over::<UringDriver>(config),
+    }
+}
+
+/// Serves over backends of one kind.
+fn serve_over<D: Driver + Send>(config: Config) -> Result<(), String> {
     let acl = dolmen::cmd::acl::start(&config)?;
     heap::return_large_buffers();
     let workers = config.worker_count();
@@ -76,8 +87,8 @@ fn serve(mut config: Config) -> Result<(), String> {
     block_signals().map_err(|e| format!("cannot block signals: {e}"))?;
     let mut backends = Vec::new();
     for worker in 0..workers {
-        let settings = EpollConfig { spin_us: config.spin_us, ..EpollConfig::default() };
-        let mut backend = Epoll::new(settings).map_err(|e| format!("cannot set up epoll: {e}"))?;
+        let settings = SocketConfig { spin_us: config.spin_us, ..SocketConfig::default() };
+        let mut backend = Sockets::<D>::new(settings).map_err(|e| format!("cannot set up {}: {e}", D::NAME))?;
         match backends.first() {
             None => backend.listen(&listen(&config)),
             Some(first) => backend.listen_beside(first, &listen(&config)),
@@ -102,7 +113,7 @@ fn serve(mut config: Config) -> Result<(), String> {
         user::become_user(user)?;
     }
     let pidfile = config.pidfile.clone().map(PidFile::write);
-    let facts = facts(&config, workers, &addresses);
+    let facts = facts(&config, D::NAME, workers, &addresses);
     let now_ms = Clock::system().unix_ms();
     let store = Arc::new(Store::new(workers, now_ms / 1000));
     log::info!(
@@ -117,7 +128,7 @@ fn serve(mut config: Config) -> Result<(), String> {
     }
     let rdb_path = persistence::rdb_path(&config);
     let log_folder = config.dir.join(&config.log.folder);
-    let bells: Vec<_> = backends.iter().map(Epoll::doorbell).collect();
+    let bells: Vec<_> = backends.iter().map(Sockets::doorbell).collect();
     store.log.on_progress(move || bells.iter().for_each(Doorbell::ring));
     if workers == 1 {
         let backend = backends.remove(0);
@@ -150,8 +161,8 @@ fn serve(mut config: Config) -> Result<(), String> {
 }
 
 /// Serves by a worker for each backend, the first one on this thread.
-fn serve_by(
-    mut backends: Vec<Epoll>,
+fn serve_by<D: Driver + Send>(
+    mut backends: Vec<Sockets<D>>,
     cpus: &[usize],
     store: &Arc<Store>,
     config: &Config,
@@ -162,7 +173,7 @@ fn serve_by(
     for (worker, backend) in backends.iter_mut().enumerate() {
         backend.join(balance.seat(worker));
     }
-    let bells: Vec<_> = backends.iter().map(Epoll::doorbell).collect();
+    let bells: Vec<_> = backends.iter().map(Sockets::doorbell).collect();
     let memory = dolmen_slab::Config::default();
     let places =
         crew::places(&bells, &balance, store, config, rng::entropy(), &memory).map_err(|e| no_address_space(&e))?;
@@ -244,12 +255,12 @@ fn no_events(e: &std::io::Error) -> String {
     format!("cannot wait for events: {e}")
 }
 
-fn facts(config: &Config, workers: usize, addresses: &[LocalAddr]) -> Facts {
+fn facts(config: &Config, backend: &'static str, workers: usize, addresses: &[LocalAddr]) -> Facts {
     Facts {
         run_id: (0..5).map(|_| format!("{:08x}", rng::entropy() >> 32)).collect(),
         start_unix_ms: Clock::system().unix_ms(),
         workers,
-        backend: "epoll",
+        backend,
         executable: std::env::current_exe().map(|p| p.display().to_string()).unwrap_or_default(),
         config_file: config.config_file.as_ref().map(|p| p.display().to_string()).unwrap_or_default(),
         tcp_port: addresses

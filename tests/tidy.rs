@@ -79,6 +79,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/db/view.rs", "items behind handles"),
     ("src/db/wheel/chain.rs", "blocks behind handles"),
     ("src/net/sys.rs", "system calls"),
+    ("src/net/uring/ring.rs", "rings and buffers shared with the kernel"),
     ("src/proto/resp.rs", "unaligned loads of digits"),
     ("src/table/group.rs", "SIMD"),
     ("src/table/raw.rs", "buckets behind handles"),

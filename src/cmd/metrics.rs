@@ -265,7 +265,11 @@ fn of_memory(ctx: &Ctx<'_>, figures: &Figures, to: &mut Families) {
         ("dolmen_blob_bytes", "What these take", float(data.blob_bytes)),
         ("dolmen_blob_kept_bytes", "Of it, kept for readers, or to be freed", float(data.blob_kept_bytes)),
     ]);
-    to.counters([("dolmen_relocated_chunks", "Chunks of memory moved to give memory back", float(data.defrag.relocated))]);
+    to.counters([(
+        "dolmen_relocated_chunks",
+        "Chunks of memory moved to give memory back",
+        float(data.defrag.relocated),
+    )]);
     let labels = |bytes: usize, kind: &str| vec![("bytes", bytes.to_string()), ("kind", kind.to_owned())];
     let mut spans = Vec::new();
     let mut chunks = Vec::new();

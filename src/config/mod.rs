@@ -139,6 +139,7 @@ pub struct Config {
     pub kept: BTreeMap<&'static str, Vec<u8>>,
     /// Microseconds a worker polls before it blocks.
     pub spin_us: u32,
+    pub net: Net,
     /// Whom to become, if started as root (`dolmen memcached -u`).
     pub user: Option<String>,
     /// When a snapshot is saved by itself.
@@ -216,6 +217,7 @@ impl Default for Config {
             included: 0,
             kept: BTreeMap::new(),
             spin_us: 0,
+            net: Net::Epoll,
             user: None,
             save_points: SavePoints::default(),
             dbfilename: String::new(),
@@ -416,6 +418,18 @@ impl Config {
             }
         }
     }
+}
+
+/// How the kernel is asked for connections, input and output.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Net {
+    Epoll,
+    Uring,
+}
+impl Net {
+    pub const ALL: [Net; 2] = [Net::Epoll, Net::Uring];
+    /// As the directive has them, in the order of [`Net::ALL`].
+    pub const NAMES: [&'static str; 2] = ["epoll", "uring"];
 }
 
 /// To whom something is allowed.

@@ -5,7 +5,6 @@
 use std::borrow::Cow;
 use std::sync::LazyLock;
 
-use super::Config;
 use super::kept::KEPT;
 use super::log::LOG;
 use super::memory::MEMORY;
@@ -15,6 +14,7 @@ use super::texts::{
     set_dbfilename, set_dir, set_locale_collate, set_save_points,
 };
 use super::value::{self, ValueError};
+use super::{Config, Net};
 use crate::base::cpu;
 use crate::base::log::LogLevel;
 use crate::base::notify::Classes;
@@ -585,6 +585,15 @@ static ROWS: &[Directive] = &[
         mutability: Mutability::Mutable,
         summary: "Microseconds a worker polls before it sleeps: lower latency for more CPU",
         kind: Kind::Integer { min: 0, max: 1000, get: |c| c.spin_us.into(), set: |c, v| c.spin_us = narrow(v) },
+    },
+    Directive {
+        name: "net",
+        aliases: &[],
+        group: Group::Workers,
+        default: "epoll",
+        mutability: Mutability::Immutable,
+        summary: "Interface of the kernel for connections, input and output",
+        kind: Kind::Enum { names: &Net::NAMES, get: |c| c.net as usize, set: |c, position| c.net = Net::ALL[position] },
     },
     Directive {
         name: "hash-max-listpack-entries",

@@ -133,7 +133,9 @@ impl Contract {
         assert!(inputs.len() > 1, "a batch of {} inputs", inputs.len());
         let mut seen = HashSet::new();
         let mut at = 0;
-        for input in inputs {
+        let mut places = inputs.to_vec();
+        places.sort_by_key(|input| input.start);
+        for input in places {
             assert!(seen.insert(input.conn), "{:?} stands twice in a batch", input.conn);
             assert!(at <= input.start && input.start < input.end, "the inputs of a batch overlap, or one is empty");
             at = input.end;

@@ -1,273 +1,60 @@
 //! The epoll backend: edge-triggered, registered once per connection, one `recv` and one `send` per wake-up in the common case.
 //!
-//! It owns the descriptors, one receive area for all connections, and the output buffers, which an idle connection does not hold.
-//! It knows nothing of protocols.
-//!
-//! Short inputs of connections in the common case are collected in the area and handed over as one batch, when the events of the poll or the
-//! room for collecting are used up, or the turn is over; a large input is handed over at once, as it is a batch by itself.
-//!
-//! ```text
-//! area   | input | input | input | ... collected   | window: room for one recv |          |
-//!                                                  ^ filled, at most COLLECTED_BYTES
-//! ```
-//!
-//! # Invariants
-//! - A flag `READABLE` that is not set means: the kernel holds nothing unread, or a new edge will tell. Whoever stops reading early
-//!   leaves it set; whoever makes reading possible again puts such a connection on the ready list.
-//! - `BLOCKED` means: the last send ended with EAGAIN, so an edge of EPOLLOUT will come. Output that is queued without it is on the way to
-//!   a flush: its connection is in `dirty`, or in `ready`.
-//! - A connection is in `dirty` (`ready`) once at most, and exactly while its flag `DIRTY` (`READY`) is set. Entries whose id is dead are
-//!   skipped.
-//! - What is collected is handed over before its connection has any other event: only `Epoll::event` collects, which sees a connection
-//!   once in a poll, after `Epoll::leftovers`; and nothing is collected when `poll` returns.
-//! - Work that is left over makes the next `poll` not wait.
-//! - The common case, a connection whose flags are 0, takes the path `Epoll::event`, `Epoll::flush_one`, which neither
-//!   allocates nor searches. Everything else is in `Epoll::service` and the functions below it.
-mod accept;
-mod collect;
-mod input;
-mod output;
-
-use super::listen::{self, Listen, Listener, LocalAddr};
-use super::pool::Pool;
-use super::slots::Slots;
-use super::{Backend, ConnId, Doorbell, Flow, Handler, Input, NetConfig, Seat, Tuning, signals, sys};
-use crate::base::out::Out;
+//! It owns the epoll instance and the events of the last wait. A connection is seen once in a poll, as all that happened to it is one event.
+use super::sockets::{COLLECT_MAX_BYTES, Conn, DIRTY, Driver, READABLE, Sockets, TURN_EVENTS, note, push_ready};
+use super::{ConnId, Flow, Handler, NetConfig, sys};
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll as Poller, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::signalfd::{SfdFlags, SignalFd};
-use std::collections::VecDeque;
-use std::io::{self, IoSlice};
-use std::os::fd::OwnedFd;
-use std::time::{Duration, Instant};
+use std::io;
+use std::ops::Range;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
-/// Events taken from the kernel in one turn.
-const TURN_EVENTS: usize = 512;
-/// An input of this length is not collected: its requests hide the latency of memory among themselves, and so many would leave the caches.
-const COLLECT_MAX_BYTES: usize = 2048;
-/// Collected inputs are handed over when they are so many bytes: 50 clients with 16 requests each have their batch, and a turn that is over
-/// has little left to run.
-const COLLECTED_BYTES: usize = 32 << 10;
-/// Windows one connection gets in a turn before the others have theirs.
-const TURN_WINDOWS: usize = 4;
-/// The most that is received into a sink at once: 25 us of copying.
-const SINK_READ_BYTES: usize = 256 << 10;
-/// Sends for one connection in a flush, when the kernel takes everything and the handler has always more.
-const FLUSH_SENDS: usize = 8;
-/// Connections accepted from a listener in one turn.
-const TURN_ACCEPTS: usize = 64;
-/// Without descriptors or memory, accepting pauses for this long (or until a connection closes).
-const ACCEPT_BACKOFF: Duration = Duration::from_millis(100);
-/// Input of a lingering connection that is thrown away before it is closed all the same.
-const LINGER_BYTES: usize = 4 << 20;
-/// Connections that linger at the same time; the oldest gives way.
-const LINGER_CONNS: usize = 1024;
-
-/// Index of tokens that are not connections; `Slots` never gives it out.
-const SPECIAL: u32 = u32::MAX;
-const DOORBELL: ConnId = ConnId { index: SPECIAL, generation: 0 };
-const SIGNALS: ConnId = ConnId { index: SPECIAL, generation: 1 };
-const LISTENERS: u32 = 2;
-/// Bit of `Epoll::accept_more`: connections of other workers may wait. The bits below are those of listeners.
-const INBOX: u64 = 1 << LISTENERS_MAX;
-const LISTENERS_MAX: usize = 63;
-
-/// There may be unread input.
-const READABLE: u16 = 1;
-/// The peer closed its sending side: read until 0, a short read is not the end.
-const RDHUP: u16 = 1 << 1;
-/// The peer is gone altogether.
-const HUP: u16 = 1 << 2;
-/// The transport failed.
-const FAILED: u16 = 1 << 3;
-/// `Flow::Pause`.
-const PAUSED: u16 = 1 << 4;
-/// More than `out_high_bytes` are queued.
-const THROTTLED: u16 = 1 << 5;
-/// `Flow::Sink`.
-const SINK: u16 = 1 << 6;
-/// Output of an earlier wake-up is queued: `sent` is due when it goes.
-const LEFTOVER: u16 = 1 << 7;
-/// The kernel takes no more output for now.
-const BLOCKED: u16 = 1 << 8;
-/// In `dirty`.
-const DIRTY: u16 = 1 << 9;
-/// In `ready`.
-const READY: u16 = 1 << 10;
-/// The input has ended.
-const EOF: u16 = 1 << 11;
-/// `Flow::Finish`.
-const FINISH: u16 = 1 << 12;
-/// `Flow::Abort` from outside of an event.
-const ABORT: u16 = 1 << 13;
-/// `closed` was called; only the descriptor is left.
-const GONE: u16 = 1 << 14;
-/// `hung_up` was asked.
-const ASKED: u16 = 1 << 15;
-/// The input is of no interest any more.
-const DEAF: u16 = EOF | FINISH | ABORT | GONE;
-
-struct Conn {
-    fd: OwnedFd,
-    flags: u16,
-    /// While output waits beyond a flush: the capacity that `Epoll::held_bytes` counts for it. While lingering: bytes thrown away.
-    counted: usize,
-    out: Out,
-}
-// The promise of at most 120 bytes for an idle connection.
-const _: () = assert!(Slots::<Conn>::SLOT_BYTES <= 120);
-
-/// Settings of this backend.
-#[derive(Clone, Debug)]
-pub struct EpollConfig {
-    pub net: NetConfig,
-    /// How long to look for events before sleeping in the kernel, in microseconds.
-    pub spin_us: u32,
-    /// How long a finished connection stays half-open so that its peer can read the last reply, in milliseconds: closing with unread
-    /// input, or receiving more after it, resets the connection.
-    pub linger_ms: u32,
-}
-impl Default for EpollConfig {
-    fn default() -> EpollConfig {
-        EpollConfig { net: NetConfig::default(), spin_us: 0, linger_ms: 1000 }
-    }
-}
+/// The backend.
+pub type Epoll = Sockets<EpollDriver>;
 
 /// See the module.
-pub struct Epoll {
+pub struct EpollDriver {
     poller: Poller,
-    config: EpollConfig,
     events: Box<[EpollEvent]>,
-    area: Box<[u8]>,
-    /// Bytes of `area` that `inputs` take.
-    filled: usize,
-    inputs: Vec<Input>,
-    /// Connections whose answer to a batch was another one than to read on with output.
-    unsettled: Vec<ConnId>,
-    conns: Slots<Conn>,
-    pool: Pool,
-    /// Connections with something to flush.
-    dirty: Vec<ConnId>,
-    /// Connections whose output waits for a release, in part at least.
-    holding: Vec<ConnId>,
-    /// Connections with something to do in the next turn, in order.
-    ready: VecDeque<ConnId>,
-    /// Of those, so many stood there before this turn, and were not served in it yet.
-    unserved: usize,
-    /// An empty vector, kept for its allocation.
-    slices: Vec<IoSlice<'static>>,
-    /// Capacity of the outputs that wait beyond a flush.
-    held_bytes: usize,
-    sent_bytes: u64,
-    listeners: Vec<Listener>,
-    /// Bit `i`: listener `i` may have more to accept; and `INBOX`.
-    accept_more: u64,
-    /// No accepting before then.
-    accept_pause: Option<Instant>,
-    /// In order of the time at which they are closed.
-    lingering: VecDeque<(Instant, ConnId)>,
-    doorbell: Doorbell,
-    signals: Option<SignalFd>,
-    /// With several workers: what it shares with the others.
-    seat: Option<Seat>,
 }
 
-impl Epoll {
-    pub fn new(config: EpollConfig) -> io::Result<Epoll> {
-        assert!(config.net.window_bytes > 0 && config.net.out_low_bytes <= config.net.out_high_bytes);
+// The promise of at most 120 bytes for an idle connection.
+const _: () = assert!(super::slots::Slots::<Conn<EpollDriver>>::SLOT_BYTES <= 120);
+
+impl Driver for EpollDriver {
+    type Link = ();
+    const NAME: &'static str = "epoll";
+
+    fn new(_config: &NetConfig) -> io::Result<EpollDriver> {
         let poller = Poller::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        let doorbell = Doorbell::new()?;
-        // Edge-triggered: every ring is an edge, so that the counter need not be read.
-        poller.add(&doorbell, EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, DOORBELL.pack()))?;
-        Ok(Epoll {
-            poller,
-            events: vec![EpollEvent::empty(); TURN_EVENTS].into(),
-            area: vec![0; COLLECTED_BYTES + config.net.window_bytes].into(),
-            filled: 0,
-            inputs: Vec::with_capacity(TURN_EVENTS),
-            unsettled: Vec::with_capacity(TURN_EVENTS),
-            config,
-            conns: Slots::new(),
-            pool: Pool::new(),
-            dirty: Vec::new(),
-            holding: Vec::new(),
-            ready: VecDeque::new(),
-            unserved: 0,
-            slices: Vec::with_capacity(sys::SEND_SLICES_MAX),
-            held_bytes: 0,
-            sent_bytes: 0,
-            listeners: Vec::new(),
-            accept_more: 0,
-            accept_pause: None,
-            lingering: VecDeque::new(),
-            doorbell,
-            signals: None,
-            seat: None,
-        })
+        Ok(EpollDriver { poller, events: vec![EpollEvent::empty(); TURN_EVENTS].into() })
     }
 
-    /// Listens on everything that `listen` names, or fails and changes nothing.
-    pub fn listen(&mut self, listen: &Listen) -> io::Result<()> {
-        self.watch(listen::open(listen)?)
+    fn watch(&mut self, source: BorrowedFd<'_>, token: ConnId) -> io::Result<()> {
+        Ok(self.poller.add(source, EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, token.pack()))?)
     }
 
-    /// Listens on the TCP addresses of `first`, the backend of another worker that listens already: the first of several workers finds out
-    /// the addresses (a port 0 has become a number, what was optional and missing is left out) and whether they are free. A Unix
-    /// socket stays with it. `listen` is that of `first`.
-    pub fn listen_beside(&mut self, first: &Epoll, listen: &Listen) -> io::Result<()> {
-        self.watch(listen::open_beside(&first.listeners, listen)?)
+    /// It leaves by being closed.
+    fn unwatch(&mut self, _source: BorrowedFd<'_>, _token: ConnId) {}
+
+    fn begin(&mut self, id: ConnId, fd: BorrowedFd<'_>, (): &mut ()) -> io::Result<()> {
+        let interest = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET;
+        Ok(self.poller.add(fd, EpollEvent::new(interest, id.pack()))?)
     }
 
-    fn watch(&mut self, opened: Vec<Listener>) -> io::Result<()> {
-        if self.listeners.len() + opened.len() > LISTENERS_MAX {
-            let text = format!("more than {LISTENERS_MAX} addresses to listen on");
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
-        }
-        // Those that are dropped by a failure leave the poller by being closed.
-        for (listener, number) in opened.iter().zip(LISTENERS + u32::try_from(self.listeners.len()).unwrap_or(0)..) {
-            let token = ConnId { index: SPECIAL, generation: number };
-            self.poller.add(listener, EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, token.pack()))?;
-        }
-        self.listeners.extend(opened);
-        Ok(())
+    #[inline]
+    fn end(&mut self, _id: ConnId, fd: OwnedFd, (): ()) {
+        drop(fd);
     }
 
-    /// Where it listens, with the ports that the kernel chose.
-    pub fn local_addrs(&self) -> Vec<LocalAddr> {
-        self.listeners.iter().map(|listener| listener.address().clone()).collect()
+    #[inline]
+    fn has_more(&self) -> bool {
+        false
     }
 
-    /// The keep-alive interval of connections accepted from now on; 0 is none.
-    pub fn set_tcp_keepalive_s(&mut self, seconds: u32) -> io::Result<()> {
-        self.listeners.iter().try_for_each(|listener| listener.set_keepalive(seconds))
-    }
-
-    /// How long to look for events before sleeping in the kernel.
-    pub fn set_spin_us(&mut self, spin_us: u32) {
-        self.config.spin_us = spin_us;
-    }
-
-    /// Delivers SIGTERM and SIGINT as `Handler::signal`, whatever thread this backend runs on. Blocks them in the calling thread as
-    /// [`super::block_signals`] does: call it, or that, before the first thread is started. Of several workers one does this.
-    pub fn enable_signals(&mut self) -> io::Result<()> {
-        let set = signals::terminating();
-        set.thread_block()?;
-        let signals = SignalFd::with_flags(&set, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
-        self.poller.add(&signals, EpollEvent::new(EpollFlags::EPOLLIN, SIGNALS.pack()))?;
-        self.signals = Some(signals);
-        Ok(())
-    }
-
-    /// The bell that wakes this backend from another thread.
-    pub fn doorbell(&self) -> Doorbell {
-        self.doorbell.clone()
-    }
-
+    #[inline]
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
-        let mut timeout = timeout;
-        if !self.ready.is_empty() || self.accept_more != 0 || !self.lingering.is_empty() {
-            timeout = self.wait_for_work(timeout);
-        }
         let wait = match timeout {
             None => EpollTimeout::NONE,
             Some(Duration::ZERO) => EpollTimeout::ZERO,
@@ -277,24 +64,6 @@ impl Epoll {
                 EpollTimeout::try_from(ms).unwrap_or(EpollTimeout::MAX)
             }
         };
-        if self.config.spin_us > 0 && wait != EpollTimeout::ZERO {
-            let spin = Duration::from_micros(self.config.spin_us.into());
-            let end = Instant::now() + timeout.map_or(spin, |timeout| timeout.min(spin));
-            loop {
-                match self.poller.wait(&mut self.events, EpollTimeout::ZERO) {
-                    Ok(0) => {}
-                    Ok(n) => return Ok(n),
-                    Err(Errno::EINTR) => {}
-                    Err(error) => return Err(error.into()),
-                }
-                if Instant::now() >= end {
-                    break;
-                }
-            }
-            if timeout.is_some_and(|timeout| timeout <= spin) {
-                return Ok(0);
-            }
-        }
         match self.poller.wait(&mut self.events, wait) {
             Ok(n) => Ok(n),
             Err(Errno::EINTR) => Ok(0),
@@ -302,205 +71,102 @@ impl Epoll {
         }
     }
 
-    /// The timeout with regard to what is left to do.
-    #[cold]
-    fn wait_for_work(&mut self, timeout: Option<Duration>) -> Option<Duration> {
-        let inbox = self.accept_more & INBOX != 0;
-        if !self.ready.is_empty() || inbox || (self.accept_more != 0 && self.accept_pause.is_none()) {
-            return Some(Duration::ZERO);
+    #[inline]
+    fn dispatch<H: Handler>(net: &mut Epoll, handler: &mut H, event: usize, others: bool) {
+        let event = net.driver.events[event];
+        let id = ConnId::unpack(event.data());
+        let bits = event.events();
+        let Some(conn) = net.conns.get_mut(id) else { return net.special(handler, id) };
+        let trouble = EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR;
+        if conn.flags != 0 || bits.intersects(trouble) {
+            note(conn, bits);
+            return net.service(handler, id);
         }
-        let accept = if self.accept_more != 0 { self.accept_pause } else { None };
-        let linger = self.lingering.front().map(|(until, _)| *until);
-        let due = accept.into_iter().chain(linger).min().map(|due| due.saturating_duration_since(Instant::now()));
-        due.into_iter().chain(timeout).min()
-    }
-}
-
-/// Enters an event in the flags.
-fn note(conn: &mut Conn, bits: EpollFlags) {
-    if bits.intersects(EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR) {
-        conn.flags |= READABLE;
-    }
-    if bits.contains(EpollFlags::EPOLLRDHUP) {
-        conn.flags |= RDHUP;
-    }
-    if bits.intersects(EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR) {
-        conn.flags |= HUP | RDHUP;
-    }
-    if bits.contains(EpollFlags::EPOLLERR) {
-        conn.flags |= FAILED;
-    }
-    if bits.contains(EpollFlags::EPOLLOUT) {
-        // `service` puts it on the list of the flush.
-        conn.flags &= !BLOCKED;
-    }
-}
-
-/// Enters the handler's answer in the flags; whether to go on reading.
-fn obey(conn: &mut Conn, flow: Flow) -> bool {
-    conn.flags &= !SINK;
-    conn.flags |= match flow {
-        Flow::Read => return true,
-        Flow::Sink => {
-            conn.flags |= SINK;
-            return true;
-        }
-        Flow::Pause => PAUSED,
-        Flow::Finish => FINISH,
-        Flow::Abort => ABORT,
-    };
-    false
-}
-
-#[inline]
-fn push_dirty(conn: &mut Conn, dirty: &mut Vec<ConnId>, id: ConnId) {
-    if conn.flags & DIRTY == 0 {
-        conn.flags |= DIRTY;
-        dirty.push(id);
-    }
-}
-
-fn push_ready(conn: &mut Conn, ready: &mut VecDeque<ConnId>, id: ConnId) {
-    if conn.flags & READY == 0 {
-        conn.flags |= READY;
-        ready.push_back(id);
-    }
-}
-
-impl Backend for Epoll {
-    fn poll<H: Handler>(&mut self, handler: &mut H, timeout: Option<Duration>) -> io::Result<()> {
-        let events = self.wait(timeout)?;
-        handler.woken();
-        let left_over = !self.ready.is_empty() || self.accept_more != 0 || !self.lingering.is_empty();
-        self.unserved = self.ready.len();
-        // A turn does something for one connection at least.
-        let mut begun = false;
-        if left_over {
-            if self.leftovers(handler) {
-                self.postpone(handler, 0..events);
-                return Ok(());
-            }
-            begun = true;
-        }
-        for i in 0..events {
-            if begun && handler.turn_over() {
-                self.hand_over(handler);
-                self.postpone(handler, i..events);
-                return Ok(());
-            }
-            begun = true;
-            self.event(handler, self.events[i], events > 1);
-        }
-        self.hand_over(handler);
-        Ok(())
-    }
-
-    fn flush<H: Handler>(&mut self, handler: &mut H) {
-        let mut i = 0;
-        while let Some(&id) = self.dirty.get(i) {
-            i += 1;
-            self.flush_one(handler, id);
-        }
-        self.dirty.clear();
-    }
-
-    fn hold(&mut self, number: u64) {
-        self.hold_new(number);
-    }
-
-    fn release(&mut self, number: u64) {
-        if !self.holding.is_empty() {
-            self.free_held(number);
-        }
-    }
-
-    fn out(&mut self, conn: ConnId) -> Option<&mut Out> {
-        let c = self.conns.get_mut(conn)?;
-        if c.flags & DEAF != 0 {
-            return None;
-        }
-        if c.out.capacity() == 0 {
-            c.out.adopt(self.pool.take());
-        }
-        push_dirty(c, &mut self.dirty, conn);
-        Some(&mut c.out)
-    }
-
-    fn queued(&self, conn: ConnId) -> usize {
-        self.conns.get(conn).map_or(0, |c| c.out.queued())
-    }
-
-    fn resume(&mut self, conn: ConnId) {
-        if let Some(c) = self.conns.get_mut(conn) {
-            c.flags &= !PAUSED;
-            if c.flags & READABLE != 0 && c.flags & DEAF == 0 {
-                push_ready(c, &mut self.ready, conn);
-            }
-        }
-    }
-
-    fn close(&mut self, conn: ConnId, flow: Flow) {
-        let Some(c) = self.conns.get_mut(conn) else { return };
-        if c.flags & GONE != 0 {
+        // EPOLLOUT comes along with every event; without BLOCKED nobody waits for it.
+        if !bits.contains(EpollFlags::EPOLLIN) {
             return;
         }
-        debug_assert!(matches!(flow, Flow::Finish | Flow::Abort));
-        c.flags |= if flow == Flow::Abort { ABORT } else { FINISH };
-        push_dirty(c, &mut self.dirty, conn);
-    }
-
-    fn join(&mut self, seat: Seat) {
-        debug_assert!(self.seat.is_none() && self.conns.len() == 0);
-        seat.take_part(self.doorbell.clone());
-        self.seat = Some(seat);
-    }
-
-    fn tune(&mut self, tuning: &Tuning) {
-        self.set_spin_us(tuning.spin_us);
-        if let Err(error) = self.set_tcp_keepalive_s(tuning.tcp_keepalive_s) {
-            log::warn!("Cannot set tcp-keepalive: {error}");
+        // The common case: no output is queued, and one short read gets all the input.
+        let window = &mut net.area[net.filled..][..net.config.net.window_bytes];
+        match sys::recv(conn.fd.as_fd(), window) {
+            Ok(n) if n > 0 => {
+                if others && n < window.len().min(COLLECT_MAX_BYTES) {
+                    return net.collect(handler, id, net.filled, n);
+                }
+                if conn.out.capacity() == 0 {
+                    conn.out.adopt(net.pool.take());
+                }
+                let flow = handler.data(id, &window[..n], &mut conn.out);
+                let full = n == window.len();
+                if flow != Flow::Read || full || conn.out.is_empty() {
+                    return net.read_on(handler, id, flow, full);
+                }
+                conn.flags = DIRTY;
+                net.dirty.push(id);
+            }
+            Err(Errno::EAGAIN) => {}
+            _ => {
+                // The end or an error: seen again by the general path.
+                conn.flags = READABLE;
+                net.service(handler, id);
+            }
         }
     }
 
-    fn stop_listening(&mut self) {
-        if let Some(seat) = &self.seat {
-            seat.leave();
+    fn postpone<H: Handler>(net: &mut Epoll, handler: &mut H, events: Range<usize>) {
+        for i in events {
+            let event = net.driver.events[i];
+            let id = ConnId::unpack(event.data());
+            match net.conns.get_mut(id) {
+                Some(conn) => {
+                    note(conn, event.events());
+                    push_ready(conn, &mut net.ready, id);
+                }
+                // Rare and short; a listener's are bounded.
+                None => net.special(handler, id),
+            }
         }
-        self.listeners.clear();
-        self.accept_more = 0;
-        self.accept_pause = None;
     }
 
-    fn sent_bytes(&self) -> u64 {
-        self.sent_bytes
+    #[inline]
+    fn recv(&mut self, _id: ConnId, conn: &mut Conn<EpollDriver>, buffer: &mut [u8]) -> Result<usize, Errno> {
+        sys::recv(conn.fd.as_fd(), buffer)
     }
 
-    fn connections(&self) -> usize {
-        self.conns.len()
+    /// An edge tells, as ever.
+    #[inline]
+    fn blocked(&mut self, _id: ConnId, (): &mut ()) {}
+
+    #[inline]
+    fn collected<'b>(&'b self, area: &'b [u8], filled: usize) -> &'b [u8] {
+        &area[..filled]
+    }
+
+    #[inline]
+    fn handed_over(&mut self) {}
+
+    #[inline]
+    fn flush<H: Handler>(net: &mut Epoll, handler: &mut H) {
+        let mut i = 0;
+        while let Some(&id) = net.dirty.get(i) {
+            i += 1;
+            net.flush_one(handler, id);
+        }
+        net.dirty.clear();
     }
 
     fn memory_bytes(&self) -> usize {
-        // What this turn has written and not flushed is counted by walking the list, what waits longer was counted by the flush.
-        let fresh: usize = self
-            .dirty
-            .iter()
-            .filter_map(|id| self.conns.get(*id))
-            .filter(|conn| conn.flags & GONE == 0)
-            .map(|conn| conn.out.capacity().saturating_sub(conn.counted))
-            .sum();
-        self.conns.memory_bytes()
-            + self.pool.memory_bytes()
-            + self.held_bytes
-            + fresh
-            + self.area.len()
-            + (self.inputs.capacity() * size_of::<Input>() + self.unsettled.capacity() * size_of::<ConnId>())
-            + (self.dirty.capacity() + self.holding.capacity()) * size_of::<ConnId>()
-            + self.ready.capacity() * size_of::<ConnId>()
-            + self.lingering.capacity() * size_of::<(Instant, ConnId)>()
+        0
     }
 }
 
 #[cfg(test)]
+use Epoll as Tested;
+#[cfg(test)]
+#[allow(clippy::duplicate_mod, reason = "the same tests for each driver")]
+#[path = "sockets/several_tests.rs"]
 mod several_tests;
 #[cfg(test)]
+#[allow(clippy::duplicate_mod, reason = "the same tests for each driver")]
+#[path = "sockets/tests.rs"]
 mod tests;

@@ -25,15 +25,19 @@ mod pool;
 mod signals;
 pub mod sim;
 mod slots;
+pub mod sockets;
 mod sys;
+pub mod uring;
 
 pub use balance::{Balance, Seat};
 pub use check::Checked;
 pub use doorbell::Doorbell;
-pub use epoll::{Epoll, EpollConfig};
+pub use epoll::{Epoll, EpollDriver};
 pub use listen::{Listen, LocalAddr};
 pub use signals::block_signals;
 pub use sim::{Sim, SimConfig};
+pub use sockets::{Driver, SocketConfig, Sockets};
+pub use uring::{Uring, UringDriver};
 
 use crate::base::out::Out;
 use std::time::Duration;
@@ -100,7 +104,7 @@ pub struct Peer {
     pub service: u8,
 }
 
-/// What one connection has sent, among the inputs of others: a part of the bytes that come along.
+/// What one connection has sent, among the inputs of others: a part of the bytes that come along, in which parts lie in any order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Input {
     pub conn: ConnId,
@@ -199,7 +203,7 @@ pub struct Tuning {
     pub spin_us: u32,
 }
 
-/// A network: epoll, simulated, later io_uring and user-space stacks.
+/// A network: the kernel's sockets by epoll or io_uring, or simulated.
 pub trait Backend {
     /// Waits up to `timeout` (`None`: for ever) and hands what happened to `handler`. Output written meanwhile is not sent before `flush`.
     /// With unfinished work of the last turn it does not wait.

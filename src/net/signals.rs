@@ -5,7 +5,7 @@ use std::io;
 /// Blocks SIGTERM and SIGINT in the calling thread and in those that it starts from now on.
 ///
 /// A signal to the process goes to any thread that has it unblocked, and ends the process there. So a program with several threads calls
-/// this before it starts the first; then one backend of its choice gets them (`Epoll::enable_signals`).
+/// this before it starts the first; then one backend of its choice gets them (`Sockets::enable_signals`).
 ///
 /// # Errors
 /// As the system tells; there is no reason known to it.

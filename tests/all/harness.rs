@@ -155,6 +155,11 @@ impl Server {
             command.arg(path);
         }
         common_arguments(&mut command, port, folder.path());
+        if kind == Kind::Dolmen
+            && let Some(net) = std::env::var_os("DOLMEN_TEST_NET")
+        {
+            command.arg("--net").arg(net);
+        }
         let log = File::create(folder.path().join("output")).expect("a file for the server's output");
         let child = command
             .args(arguments)

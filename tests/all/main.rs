@@ -7,6 +7,7 @@
 //! | variable               | meaning                                                                           |
 //! |------------------------|-----------------------------------------------------------------------------------|
 //! | `DOLMEN_TEST_SERVER`   | the server under test; default: the binary that cargo has just built              |
+//! | `DOLMEN_TEST_NET`      | value of the directive `net` for every server under test                          |
 //! | `DOLMEN_REQUIRE_PEERS` | a missing peer (`redis-server`, `redis-cli`, python with redis-py, node with ioredis) is a failure   |
 //! | `DOLMEN_HEAVY`         | also the tests that move gigabytes                                                |
 //! | `DOLMEN_PYTHON`        | a python with the packages `redis` and `pymemcache`; default: `target/peers/venv/bin/python3`, then `python3` |
@@ -59,6 +60,7 @@ mod strings_conditions;
 mod strings_parts;
 mod tracking;
 mod transactions;
+mod uring;
 mod workers;
 mod zsets;
 mod zsets_several;

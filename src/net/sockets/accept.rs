@@ -1,18 +1,17 @@
 //! Events that are not of a connection: listeners, signals, the doorbell, connections that other workers have accepted.
-use super::{ACCEPT_BACKOFF, Conn, DOORBELL, Epoll, INBOX, LISTENERS, SIGNALS, SPECIAL, TURN_ACCEPTS, obey};
+use super::{ACCEPT_BACKOFF, Conn, DOORBELL, Driver, INBOX, LISTENERS, SIGNALS, SPECIAL, Sockets, TURN_ACCEPTS, obey};
 use crate::base::out::Out;
 use crate::net::balance::Handover;
 use crate::net::{ConnId, Handler, Peer, Seat};
 use nix::errno::Errno;
-use nix::sys::epoll::{EpollEvent, EpollFlags};
 use nix::sys::signalfd::SignalFd;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
-impl Epoll {
+impl<D: Driver> Sockets<D> {
     #[cold]
     #[inline(never)]
-    pub(super) fn special<H: Handler>(&mut self, handler: &mut H, token: ConnId) {
+    pub(in crate::net) fn special<H: Handler>(&mut self, handler: &mut H, token: ConnId) {
         // An event of a connection that was closed earlier in this turn.
         if token.index != SPECIAL {
             return;
@@ -97,9 +96,8 @@ impl Epoll {
         // No push on the hot path shall grow a list.
         self.dirty.reserve(self.conns.capacity().saturating_sub(self.dirty.len()));
         self.ready.reserve(self.conns.capacity().saturating_sub(self.ready.len()));
-        let interest = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET;
-        self.poller.add(&fd, EpollEvent::new(interest, id.pack())).ok()?;
-        let mut conn = Conn { fd, flags: 0, counted: 0, out: Out::new() };
+        let mut conn = Conn { fd, flags: 0, counted: 0, out: Out::new(), link: D::Link::default() };
+        self.driver.begin(id, conn.fd.as_fd(), &mut conn.link).ok()?;
         conn.out.adopt(self.pool.take());
         self.conns.insert(id, conn);
         if let Some(seat) = &mut self.seat {

@@ -1,7 +1,7 @@
 //! Output: sends at a flush, what is kept when the kernel takes no more, and the end of a connection after its last reply.
 use super::{
-    ABORT, BLOCKED, DEAF, DIRTY, EOF, Epoll, FINISH, FLUSH_SENDS, GONE, LEFTOVER, LINGER_BYTES, LINGER_CONNS, READABLE,
-    THROTTLED, TURN_WINDOWS, push_dirty, push_ready,
+    ABORT, BLOCKED, DEAF, DIRTY, Driver, EOF, FINISH, FLUSH_SENDS, GONE, LEFTOVER, LINGER_BYTES, LINGER_CONNS,
+    READABLE, Sockets, THROTTLED, TURN_WINDOWS, push_dirty, push_ready,
 };
 use crate::net::{ConnId, Handler, Why, sys};
 use nix::errno::Errno;
@@ -9,9 +9,9 @@ use nix::sys::socket::{Shutdown, shutdown};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
-impl Epoll {
+impl<D: Driver> Sockets<D> {
     #[inline]
-    pub(super) fn flush_one<H: Handler>(&mut self, handler: &mut H, id: ConnId) {
+    pub(in crate::net) fn flush_one<H: Handler>(&mut self, handler: &mut H, id: ConnId) {
         let Some(conn) = self.conns.get_mut(id) else { return };
         conn.flags &= !DIRTY;
         if conn.flags != 0 {
@@ -41,7 +41,7 @@ impl Epoll {
     /// Sends until the kernel takes no more, nothing is left, or the flush's share is used up.
     #[cold]
     #[inline(never)]
-    pub(super) fn flush_on<H: Handler>(&mut self, handler: &mut H, id: ConnId) {
+    pub(in crate::net) fn flush_on<H: Handler>(&mut self, handler: &mut H, id: ConnId) {
         let Some(conn) = self.conns.get_mut(id) else { return };
         if conn.flags & ABORT != 0 {
             return self.end(handler, id, Why::Handler);
@@ -67,7 +67,10 @@ impl Epoll {
                     }
                     conn.flags |= LEFTOVER;
                 }
-                Err(Errno::EAGAIN) => conn.flags |= BLOCKED | LEFTOVER,
+                Err(Errno::EAGAIN) => {
+                    conn.flags |= BLOCKED | LEFTOVER;
+                    self.driver.blocked(id, &mut conn.link);
+                }
                 Err(Errno::EINTR) => {}
                 Err(_) => {
                     let why = if conn.flags & EOF != 0 { Why::Peer } else { Why::Error };
@@ -96,7 +99,7 @@ impl Epoll {
 
     /// What waited for `number` is sent at the next flush.
     pub(super) fn free_held(&mut self, number: u64) {
-        let Epoll { holding, conns, dirty, .. } = self;
+        let Sockets { holding, conns, dirty, .. } = self;
         holding.retain(|id| {
             let Some(conn) = conns.get_mut(*id).filter(|conn| conn.flags & GONE == 0) else { return false };
             let before = conn.out.sendable();
@@ -146,9 +149,10 @@ impl Epoll {
         self.count_off();
         handler.closed(id, Why::Handler);
         self.drain(id);
-        if self.lingering.len() > LINGER_CONNS {
-            let oldest = self.lingering.pop_front();
-            oldest.map(|(_, id)| self.conns.remove(id));
+        if self.lingering.len() > LINGER_CONNS
+            && let Some((_, oldest)) = self.lingering.pop_front()
+        {
+            self.discard(oldest);
         }
     }
 
@@ -161,11 +165,7 @@ impl Epoll {
                 Ok(n) if n > 0 && conn.counted < LINGER_BYTES => conn.counted += n,
                 Err(Errno::EAGAIN) => return,
                 Err(Errno::EINTR) => {}
-                _ => {
-                    self.conns.remove(id);
-                    self.accept_pause = None;
-                    return;
-                }
+                _ => return self.discard(id),
             }
         }
         push_ready(conn, &mut self.ready, id);
@@ -182,9 +182,15 @@ impl Epoll {
                 break;
             }
             self.lingering.pop_front();
-            if self.conns.remove(id).is_some() {
-                self.accept_pause = None;
-            }
+            self.discard(id);
+        }
+    }
+
+    /// Closes a connection of whose end the handler was told already.
+    pub(in crate::net) fn discard(&mut self, id: ConnId) {
+        if let Some(conn) = self.conns.remove(id) {
+            self.driver.end(id, conn.fd, conn.link);
+            self.accept_pause = None;
         }
     }
 }

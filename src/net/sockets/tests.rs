@@ -1,15 +1,22 @@
-//! The epoll backend passes the conformance tests over loopback TCP and over a Unix socket, and does what only it does.
-use super::*;
+//! A backend of sockets passes the conformance tests over loopback TCP and over a Unix socket, and does what only these do. For each driver
+//! this file is a module of its own.
+use super::Tested;
+use crate::base::out::Out;
 use crate::net::conformance::{self, ECHO, End, Rig, World, expected, frame};
-use crate::net::{Balance, Checked, Peer, Why};
+use crate::net::sockets::{COLLECT_MAX_BYTES, COLLECTED_BYTES, LINGER_BYTES};
+use crate::net::{
+    Backend, Balance, Checked, ConnId, Doorbell, Flow, Handler, Listen, LocalAddr, NetConfig, Peer, SocketConfig, Why,
+};
 use nix::sys::signal::Signal;
 use nix::sys::socket::{Shutdown, getsockopt, setsockopt, shutdown, sockopt};
-use std::io::{Read, Write};
+use std::collections::VecDeque;
+use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// A stream of either family.
 trait Stream: Read + Write + AsFd {}
@@ -24,12 +31,12 @@ struct Client {
     end: Option<End>,
 }
 
-struct EpollWorld {
-    net: Checked<Epoll>,
+struct SocketWorld {
+    net: Checked<Tested>,
     address: LocalAddr,
     clients: Vec<Client>,
     /// The backend of another worker, which accepts what `net` serves.
-    acceptor: Option<Epoll>,
+    acceptor: Option<Tested>,
     _folder: Option<Folder>,
 }
 
@@ -37,7 +44,9 @@ struct EpollWorld {
 pub(super) struct Folder(pub(super) PathBuf);
 impl Folder {
     pub(super) fn new(name: &str) -> Folder {
-        let path = std::env::temp_dir().join(format!("dolmen-net-{}-{name}", std::process::id()));
+        // The names of the tests are there twice.
+        let driver = if module_path!().contains("uring") { "u" } else { "e" };
+        let path = std::env::temp_dir().join(format!("dolmen-net-{}-{driver}-{name}", std::process::id()));
         std::fs::create_dir_all(&path).unwrap();
         Folder(path)
     }
@@ -56,18 +65,18 @@ pub(super) fn unix(path: &Path) -> Listen {
     Listen { port: None, unix_path: Some(path.to_owned()), ..Listen::default() }
 }
 
-fn world_on(config: EpollConfig, listen: &Listen, folder: Option<Folder>) -> EpollWorld {
+fn world_on(config: SocketConfig, listen: &Listen, folder: Option<Folder>) -> SocketWorld {
     let high = config.net.out_high_bytes;
-    let mut net = Epoll::new(config).unwrap();
+    let mut net = Tested::new(config).unwrap();
     net.listen(listen).unwrap();
     let address = net.local_addrs().remove(0);
-    EpollWorld { net: Checked::new(net, high), address, clients: Vec::new(), acceptor: None, _folder: folder }
+    SocketWorld { net: Checked::new(net, high), address, clients: Vec::new(), acceptor: None, _folder: folder }
 }
 
 /// A world whose connections were all accepted by the backend of another worker.
-fn adopted_world(listen: &Listen, folder: Option<Folder>) -> EpollWorld {
+fn adopted_world(listen: &Listen, folder: Option<Folder>) -> SocketWorld {
     let mut world = world_on(config(), listen, folder);
-    let acceptor = std::mem::replace(world.net.inner(), Epoll::new(config()).unwrap());
+    let acceptor = std::mem::replace(world.net.inner(), Tested::new(config()).unwrap());
     let acceptor = world.acceptor.insert(acceptor);
     let balance = Balance::new(2);
     acceptor.join(balance.seat(0));
@@ -97,15 +106,15 @@ impl Handler for Nobody {
 }
 
 /// A slow machine shall not look like a peer that lingers too long.
-fn config() -> EpollConfig {
-    EpollConfig { linger_ms: 3_600_000, ..EpollConfig::default() }
+fn config() -> SocketConfig {
+    SocketConfig { linger_ms: 3_600_000, ..SocketConfig::default() }
 }
 
-fn tcp_world() -> EpollWorld {
+fn tcp_world() -> SocketWorld {
     world_on(config(), &loopback(), None)
 }
 
-fn unix_world(name: &str) -> EpollWorld {
+fn unix_world(name: &str) -> SocketWorld {
     let folder = Folder::new(name);
     let path = folder.0.join("sock");
     world_on(config(), &unix(&path), Some(folder))
@@ -118,11 +127,11 @@ pub(super) fn tcp_address(address: &LocalAddr) -> SocketAddr {
     }
 }
 
-impl World for EpollWorld {
-    type Net = Checked<Epoll>;
+impl World for SocketWorld {
+    type Net = Checked<Tested>;
     const FLOOD_BYTES: usize = 24 << 20;
 
-    fn net(&mut self) -> &mut Checked<Epoll> {
+    fn net(&mut self) -> &mut Checked<Tested> {
         &mut self.net
     }
 
@@ -273,7 +282,7 @@ fn random_programs() {
 fn random_programs_with_tight_limits() {
     for seed in 100..106 {
         let net = NetConfig { window_bytes: 512, out_high_bytes: 3000, out_low_bytes: 0 };
-        let tight = EpollConfig { net, spin_us: 20, ..config() };
+        let tight = SocketConfig { net, spin_us: 20, ..config() };
         conformance::random_programs(&mut Rig::new(world_on(tight, &loopback(), None)), seed);
     }
 }
@@ -296,7 +305,7 @@ fn an_idle_connection_costs_at_most_120_bytes() {
     let mut rig = Rig::new(tcp_world());
     let mut stream = Vec::new();
     frame(ECHO, 100, &mut stream);
-    let served = |rig: &mut Rig<EpollWorld>, until: usize| {
+    let served = |rig: &mut Rig<SocketWorld>, until: usize| {
         while rig.tester.opened.len() < until {
             let (client, _) = rig.client();
             rig.world.send(client, &stream);
@@ -314,7 +323,7 @@ fn an_idle_connection_costs_at_most_120_bytes() {
 
 #[test]
 fn a_ring_from_another_thread_ends_the_wait() {
-    let mut net = Epoll::new(EpollConfig::default()).unwrap();
+    let mut net = Tested::new(SocketConfig::default()).unwrap();
     let mut tester = conformance::Tester::default();
     for round in 1..=3 {
         let bell = net.doorbell();
@@ -333,7 +342,7 @@ fn a_ring_from_another_thread_ends_the_wait() {
 
 #[test]
 fn signals_are_events() {
-    let mut net = Epoll::new(EpollConfig::default()).unwrap();
+    let mut net = Tested::new(SocketConfig::default()).unwrap();
     net.enable_signals().unwrap();
     let mut tester = conformance::Tester::default();
     // To this thread, where they are blocked.
@@ -346,7 +355,7 @@ fn signals_are_events() {
 
 #[test]
 fn a_timeout_ends_the_wait() {
-    let mut net = Epoll::new(EpollConfig { spin_us: 100, ..EpollConfig::default() }).unwrap();
+    let mut net = Tested::new(SocketConfig { spin_us: 100, ..SocketConfig::default() }).unwrap();
     let mut tester = conformance::Tester::default();
     for timeout in [Duration::ZERO, Duration::from_micros(50), Duration::from_micros(1500)] {
         let begin = Instant::now();
@@ -375,7 +384,7 @@ fn accepted_sockets_inherit_the_options() {
 
 #[test]
 fn several_addresses_with_ports_of_their_own() {
-    let mut net = Epoll::new(EpollConfig::default()).unwrap();
+    let mut net = Tested::new(SocketConfig::default()).unwrap();
     // 192.0.2.1 is reserved for documentation: no machine has it.
     let bind = ["127.0.0.1", "-::1", "127.0.0.2", "-192.0.2.1"].map(String::from).to_vec();
     net.listen(&Listen { bind, port: Some(0), ..Listen::default() }).unwrap();
@@ -406,7 +415,7 @@ fn a_wildcard_knows_the_address_that_was_used() {
 
 #[test]
 fn what_cannot_be_bound_is_named() {
-    let mut net = Epoll::new(EpollConfig::default()).unwrap();
+    let mut net = Tested::new(SocketConfig::default()).unwrap();
     net.listen(&loopback()).unwrap();
     let port = tcp_address(&net.local_addrs()[0]).port();
     let taken = net.listen(&Listen { port: Some(port), ..loopback() }).unwrap_err();
@@ -424,14 +433,14 @@ fn the_file_of_a_unix_socket() {
     let listen = Listen { unix_perm: Some(0o700), ..unix(&path) };
     // A stale one gives way.
     drop(UnixListener::bind(&path).unwrap());
-    let mut net = Epoll::new(EpollConfig::default()).unwrap();
+    let mut net = Tested::new(SocketConfig::default()).unwrap();
     net.listen(&listen).unwrap();
     let file = std::fs::metadata(&path).unwrap();
     assert!(file.file_type().is_socket());
     assert_eq!(file.permissions().mode() & 0o777, 0o700);
     assert_eq!(net.local_addrs(), [LocalAddr::Unix(path.clone())]);
     // One in use does not.
-    let error = Epoll::new(EpollConfig::default()).unwrap().listen(&listen).unwrap_err();
+    let error = Tested::new(SocketConfig::default()).unwrap().listen(&listen).unwrap_err();
     assert_eq!(error.kind(), io::ErrorKind::AddrInUse);
     let mut tester = conformance::Tester::default();
     let _client = UnixStream::connect(&path).unwrap();
@@ -480,7 +489,7 @@ fn lingering_ends_when_it_is_too_much() {
 
 #[test]
 fn lingering_ends_in_time_and_poll_wakes_up_for_it() {
-    let mut rig = Rig::new(world_on(EpollConfig { linger_ms: 20, ..config() }, &loopback(), None));
+    let mut rig = Rig::new(world_on(SocketConfig { linger_ms: 20, ..config() }, &loopback(), None));
     let (_client, conn) = rig.client();
     rig.world.net().close(conn, Flow::Finish);
     rig.closes(conn);
@@ -521,7 +530,7 @@ fn without_descriptors_child() {
 
 #[test]
 fn without_descriptors_accepting_pauses() {
-    let name = "net::epoll::tests::without_descriptors_child";
+    let name = concat!(module_path!(), "::without_descriptors_child").split_once("::").unwrap().1;
     let run = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--ignored", "--nocapture", "--test-threads", "1"])
         .output()
@@ -533,7 +542,7 @@ fn without_descriptors_accepting_pauses() {
 #[test]
 fn a_backend_can_be_given_to_a_thread() {
     fn is_send<T: Send>() {}
-    is_send::<Epoll>();
+    is_send::<Tested>();
     is_send::<Doorbell>();
 }
 

@@ -1,61 +1,17 @@
 //! Input: from an event of the kernel to the handler, and what follows from its answer.
 use super::{
-    ABORT, ASKED, BLOCKED, COLLECT_MAX_BYTES, DEAF, DIRTY, EOF, Epoll, FAILED, FINISH, GONE, HUP, INBOX, LEFTOVER,
-    PAUSED, RDHUP, READABLE, READY, SINK, SINK_READ_BYTES, THROTTLED, TURN_WINDOWS, note, obey, push_dirty, push_ready,
+    ABORT, ASKED, BLOCKED, DEAF, DIRTY, Driver, EOF, FAILED, FINISH, GONE, HUP, INBOX, LEFTOVER, PAUSED, RDHUP,
+    READABLE, READY, SINK, SINK_READ_BYTES, Sockets, THROTTLED, TURN_WINDOWS, obey, push_dirty, push_ready,
 };
-use crate::net::{ConnId, Flow, Handler, Why, sys};
+use crate::net::{ConnId, Flow, Handler, Why};
 use nix::errno::Errno;
-use nix::sys::epoll::{EpollEvent, EpollFlags};
-use std::os::fd::AsFd;
 use std::time::Instant;
 
-impl Epoll {
-    /// `others`: more events came with this one.
-    #[inline]
-    pub(super) fn event<H: Handler>(&mut self, handler: &mut H, event: EpollEvent, others: bool) {
-        let id = ConnId::unpack(event.data());
-        let bits = event.events();
-        let Some(conn) = self.conns.get_mut(id) else { return self.special(handler, id) };
-        let trouble = EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR;
-        if conn.flags != 0 || bits.intersects(trouble) {
-            note(conn, bits);
-            return self.service(handler, id);
-        }
-        // EPOLLOUT comes along with every event; without BLOCKED nobody waits for it.
-        if !bits.contains(EpollFlags::EPOLLIN) {
-            return;
-        }
-        // The common case: no output is queued, and one short read gets all the input.
-        let window = &mut self.area[self.filled..][..self.config.net.window_bytes];
-        match sys::recv(conn.fd.as_fd(), window) {
-            Ok(n) if n > 0 => {
-                if others && n < window.len().min(COLLECT_MAX_BYTES) {
-                    return self.collect(handler, id, n);
-                }
-                if conn.out.capacity() == 0 {
-                    conn.out.adopt(self.pool.take());
-                }
-                let flow = handler.data(id, &window[..n], &mut conn.out);
-                let full = n == window.len();
-                if flow != Flow::Read || full || conn.out.is_empty() {
-                    return self.read_on(handler, id, flow, full);
-                }
-                conn.flags = DIRTY;
-                self.dirty.push(id);
-            }
-            Err(Errno::EAGAIN) => {}
-            _ => {
-                // The end or an error: seen again by the general path.
-                conn.flags = READABLE;
-                self.service(handler, id);
-            }
-        }
-    }
-
+impl<D: Driver> Sockets<D> {
     /// Goes on after the first window when that was not the end of it.
     #[cold]
     #[inline(never)]
-    pub(super) fn read_on<H: Handler>(&mut self, handler: &mut H, id: ConnId, flow: Flow, full: bool) {
+    pub(in crate::net) fn read_on<H: Handler>(&mut self, handler: &mut H, id: ConnId, flow: Flow, full: bool) {
         let Some(conn) = self.conns.get_mut(id) else { return };
         if full {
             conn.flags |= READABLE;
@@ -73,7 +29,7 @@ impl Epoll {
     /// Everything that can be due for a connection, by its flags.
     #[cold]
     #[inline(never)]
-    pub(super) fn service<H: Handler>(&mut self, handler: &mut H, id: ConnId) {
+    pub(in crate::net) fn service<H: Handler>(&mut self, handler: &mut H, id: ConnId) {
         let Some(conn) = self.conns.get_mut(id) else { return };
         if conn.flags & GONE != 0 {
             return self.drain(id);
@@ -124,9 +80,9 @@ impl Epoll {
                 let sink = handler.sink(id);
                 assert!(!sink.is_empty(), "the handler's sink is empty");
                 let asked = sink.len().min(SINK_READ_BYTES);
-                (sys::recv(conn.fd.as_fd(), &mut sink[..asked]), asked)
+                (self.driver.recv(id, conn, &mut sink[..asked]), asked)
             } else {
-                (sys::recv(conn.fd.as_fd(), window), window.len())
+                (self.driver.recv(id, conn, window), window.len())
             };
             match result {
                 Ok(0) => {
@@ -168,7 +124,7 @@ impl Epoll {
     }
 
     /// After events of a connection: ends it, marks its output, or takes an unused buffer back.
-    pub(super) fn settle<H: Handler>(&mut self, handler: &mut H, id: ConnId) {
+    pub(in crate::net) fn settle<H: Handler>(&mut self, handler: &mut H, id: ConnId) {
         let Some(conn) = self.conns.get_mut(id) else { return };
         if conn.flags & ABORT != 0 {
             return self.end(handler, id, Why::Handler);
@@ -185,13 +141,13 @@ impl Epoll {
     }
 
     /// Closes the descriptor and tells the handler, for the first and last time.
-    pub(super) fn end<H: Handler>(&mut self, handler: &mut H, id: ConnId, why: Why) {
+    pub(in crate::net) fn end<H: Handler>(&mut self, handler: &mut H, id: ConnId, why: Why) {
         let Some(mut conn) = self.conns.remove(id) else { return };
         self.held_bytes -= conn.counted;
         if conn.out.is_empty() && conn.out.capacity() != 0 {
             self.pool.give(conn.out.release());
         }
-        drop(conn);
+        self.driver.end(id, conn.fd, conn.link);
         // A descriptor is free again.
         self.accept_pause = None;
         self.count_off();
@@ -237,18 +193,7 @@ impl Epoll {
     #[inline(never)]
     pub(super) fn postpone<H: Handler>(&mut self, handler: &mut H, events: std::ops::Range<usize>) {
         let served = self.ready.len() - self.unserved;
-        for i in events {
-            let event = self.events[i];
-            let id = ConnId::unpack(event.data());
-            match self.conns.get_mut(id) {
-                Some(conn) => {
-                    note(conn, event.events());
-                    push_ready(conn, &mut self.ready, id);
-                }
-                // Rare and short; a listener's are bounded.
-                None => self.special(handler, id),
-            }
-        }
+        D::postpone(self, handler, events);
         self.ready.make_contiguous()[self.unserved..].rotate_left(served);
     }
 }
