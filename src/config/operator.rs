@@ -213,44 +213,6 @@ pub(super) static OPERATOR: &[Directive] = &[
             set: |c, position| c.protected_configs = [Allowed::No, Allowed::Yes, Allowed::Local][position],
         },
     },
-    Directive {
-        name: "activedefrag",
-        aliases: &[],
-        group: Group::Memory,
-        default: "yes",
-        mutability: Mutability::Mutable,
-        summary: "Move what is in use together, between requests, so that memory goes back to the system",
-        kind: Kind::Bool {
-            get: |c| c.defrag.is_on,
-            set: |c, on| {
-                c.defrag.is_on = on;
-                Ok(())
-            },
-        },
-    },
-    Directive {
-        name: "active-defrag-ignore-bytes",
-        aliases: &[],
-        group: Group::Memory,
-        default: "0",
-        mutability: Mutability::Mutable,
-        summary: "Free room between what is in use that is left alone",
-        kind: Kind::Memory { min: 0, get: |c| c.defrag.ignore_bytes, set: |c, v| c.defrag.ignore_bytes = v },
-    },
-    Directive {
-        name: "active-defrag-threshold-lower",
-        aliases: &[],
-        group: Group::Memory,
-        default: "0",
-        mutability: Mutability::Mutable,
-        summary: "The same as a part of what is in use, in percent",
-        kind: Kind::Integer {
-            min: 0,
-            max: 1000,
-            get: |c| c.defrag.threshold_percent.cast_signed(),
-            set: |c, v| c.defrag.threshold_percent = v.cast_unsigned(),
-        },
-    },
 ];
 
 fn clients_limit(word: &[u8]) -> Result<ClientsLimit, ValueError> {
