@@ -77,6 +77,7 @@ pub enum Ended {
 }
 
 /// The save that is going on.
+#[derive(Clone)]
 struct Save {
     job: Job,
     began: Instant,
@@ -296,7 +297,8 @@ impl Store {
     /// A save has ended: the writer has come to its end, and no worker goes on with it.
     pub(super) fn end(&self, written: Result<(), String>, now_s: u64) {
         let mut state = self.state();
-        let Some(save) = state.save.take() else { return };
+        // It is over for others only when `close` says how it ended.
+        let Some(save) = state.save.clone() else { return };
         let ended = match (save.given_up, written) {
             (Some(why), _) => why,
             (None, Ok(())) => Ended::Done,
@@ -345,6 +347,7 @@ impl Store {
     /// The save is over, and who waits for it can know.
     fn close(&self, ended: Ended) {
         let mut state = self.state();
+        state.save = None;
         if state.ended.len() == ENDED_MAX {
             state.ended.remove(0);
         }
