@@ -123,7 +123,9 @@ fn start(line: impl Fn(u16) -> Vec<String>) -> Process {
 pub fn redis(more: &str) -> Option<Process> {
     installed("redis-server").then(|| {
         start(|port| {
-            let line = format!("redis-server --port {port} --appendonly no --dbfilename nothing-to-load.rdb --bind 127.0.0.1 {more}");
+            let line = format!(
+                "redis-server --port {port} --appendonly no --dbfilename nothing-to-load.rdb --bind 127.0.0.1 {more}"
+            );
             let save = ["--save".to_string(), String::new()];
             line.split_whitespace().map(str::to_string).chain(save).collect()
         })
