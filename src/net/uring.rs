@@ -431,6 +431,15 @@ impl Sockets<UringDriver> {
 
 #[cfg(test)]
 use Uring as Tested;
+/// Whether the machine has it, and allows it; where not the tests say so and end.
+#[cfg(test)]
+fn available() -> bool {
+    let made = Uring::new(super::SocketConfig::default());
+    if let Err(error) = &made {
+        eprintln!("skipped: {error}");
+    }
+    made.is_ok()
+}
 #[cfg(test)]
 #[allow(clippy::duplicate_mod, reason = "the same tests for each driver")]
 #[path = "sockets/several_tests.rs"]
