@@ -193,9 +193,7 @@ fn assert_even(group: &Group, answers: &[u8]) {
 
 #[test]
 fn few_connections_are_spread() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     let group = Group::start(&loopback(), 1000);
     let mut clients: Vec<TcpStream> = (0..50).map(|_| patient(group.tcp()).unwrap()).collect();
     let answers: Vec<u8> = clients.iter_mut().map(|client| ask(client).unwrap()).collect();
@@ -219,9 +217,7 @@ fn few_connections_are_spread() {
 
 #[test]
 fn connections_that_come_at_once_are_spread() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     let group = Group::start(&loopback(), 1000);
     let address = group.tcp();
     let threads: Vec<_> = (0..10)
@@ -241,9 +237,7 @@ fn connections_that_come_at_once_are_spread() {
 
 #[test]
 fn one_worker_listens_on_a_unix_socket_and_all_serve_it() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     let folder = Folder::new("several");
     let path = folder.0.join("sock");
     let group = Group::start(&unix(&path), 1000);
@@ -257,9 +251,7 @@ fn one_worker_listens_on_a_unix_socket_and_all_serve_it() {
 
 #[test]
 fn a_storm_of_closes_is_counted() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     let group = Group::start(&loopback(), 1000);
     let address = group.tcp();
     let threads: Vec<_> = (0..6)
@@ -301,9 +293,7 @@ fn a_storm_of_closes_is_counted() {
 
 #[test]
 fn workers_stop_while_connections_are_handed_over() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     let mut group = Group::start(&loopback(), 1000);
     let (address, total) = (group.tcp(), Arc::new(AtomicUsize::new(0)));
     let threads: Vec<_> = (0..4)
@@ -335,9 +325,7 @@ fn workers_stop_while_connections_are_handed_over() {
 
 #[test]
 fn the_number_of_clients_is_limited_over_all_workers() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     let group = Group::start(&loopback(), 10);
     let ask_all = |clients: &mut Vec<TcpStream>| -> Vec<Option<u8>> { clients.iter_mut().map(ask).collect() };
     let mut clients: Vec<TcpStream> = (0..50).map(|_| patient(group.tcp()).unwrap()).collect();
@@ -365,9 +353,7 @@ fn the_number_of_clients_is_limited_over_all_workers() {
 
 #[test]
 fn backends_share_a_port_and_other_servers_do_not() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     let new = || Tested::new(SocketConfig::default()).unwrap();
     let (mut first, mut second, mut third) = (new(), new(), new());
     let two = Listen { bind: ["127.0.0.1", "127.0.0.2", "-192.0.2.1"].map(String::from).to_vec(), ..loopback() };
@@ -394,9 +380,7 @@ fn backends_share_a_port_and_other_servers_do_not() {
 
 #[test]
 fn a_port_that_another_program_is_willing_to_share_is_taken() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     let fd = socket(AddressFamily::Inet, SockType::Stream, SockFlag::SOCK_CLOEXEC, None).unwrap();
     setsockopt(&fd, sockopt::ReuseAddr, &true).unwrap();
     setsockopt(&fd, sockopt::ReusePort, &true).unwrap();
@@ -411,9 +395,7 @@ fn a_port_that_another_program_is_willing_to_share_is_taken() {
 
 #[test]
 fn the_kernel_spreads_over_all_listeners() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     let group = Group::start(&loopback(), 1000);
     // Every worker takes part in accepting: with the others overloaded, one that has no listener of its own would serve nobody.
     let mut seen = HashSet::new();
@@ -431,9 +413,7 @@ fn the_kernel_spreads_over_all_listeners() {
 
 #[test]
 fn a_server_that_had_clients_can_be_started_again() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     // An address that no other test uses, so that nobody takes the port meanwhile.
     let here = if module_path!().contains("uring") { "127.77.3.2" } else { "127.77.3.1" };
     let here = Listen { bind: vec![here.into()], ..loopback() };
@@ -455,9 +435,7 @@ fn a_server_that_had_clients_can_be_started_again() {
 #[test]
 #[ignore = "run by the test below"]
 fn signals_child() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     crate::net::signals::terminating().thread_unblock().unwrap();
     crate::net::block_signals().unwrap();
     let mut group = Group::start(&loopback(), 1000);
@@ -476,9 +454,7 @@ fn signals_child() {
 
 #[test]
 fn one_of_several_threads_gets_the_signals() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     // The child inherits what is blocked: the thread in which its harness waits has not called `block_signals`.
     crate::net::block_signals().unwrap();
     let name = concat!(module_path!(), "::signals_child").split_once("::").unwrap().1;

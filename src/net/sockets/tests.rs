@@ -249,9 +249,7 @@ mod adopted {
 
 #[test]
 fn random_programs_of_adopted_connections() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     for seed in 200..203 {
         conformance::random_programs(&mut Rig::new(adopted_world(&loopback(), None)), seed);
         let folder = Folder::new(&format!("adopted-{seed}"));
@@ -262,9 +260,7 @@ fn random_programs_of_adopted_connections() {
 
 #[test]
 fn an_adopted_peer_is_told_as_an_accepted_one() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     let mut rig = Rig::new(adopted_world(&loopback(), None));
     let (_client, conn) = rig.client();
     let address = rig.world.address.to_string();
@@ -279,9 +275,7 @@ fn an_adopted_peer_is_told_as_an_accepted_one() {
 
 #[test]
 fn random_programs() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     for seed in 0..6 {
         conformance::random_programs(&mut Rig::new(tcp_world()), seed);
     }
@@ -289,9 +283,7 @@ fn random_programs() {
 
 #[test]
 fn random_programs_with_tight_limits() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     for seed in 100..106 {
         let net = NetConfig { window_bytes: 512, out_high_bytes: 3000, out_low_bytes: 0 };
         let tight = SocketConfig { net, spin_us: 20, ..config() };
@@ -301,9 +293,7 @@ fn random_programs_with_tight_limits() {
 
 #[test]
 fn a_unix_peer_that_is_gone_ends_a_paused_connection() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     let mut rig = Rig::new(unix_world("gone"));
     rig.tester.hold = true;
     let (client, conn) = rig.client();
@@ -317,9 +307,7 @@ fn a_unix_peer_that_is_gone_ends_a_paused_connection() {
 
 #[test]
 fn an_idle_connection_costs_at_most_120_bytes() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     let mut rig = Rig::new(tcp_world());
     let mut stream = Vec::new();
     frame(ECHO, 100, &mut stream);
@@ -341,9 +329,7 @@ fn an_idle_connection_costs_at_most_120_bytes() {
 
 #[test]
 fn a_ring_from_another_thread_ends_the_wait() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     let mut net = Tested::new(SocketConfig::default()).unwrap();
     let mut tester = conformance::Tester::default();
     for round in 1..=3 {
@@ -363,9 +349,7 @@ fn a_ring_from_another_thread_ends_the_wait() {
 
 #[test]
 fn signals_are_events() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     let mut net = Tested::new(SocketConfig::default()).unwrap();
     net.enable_signals().unwrap();
     let mut tester = conformance::Tester::default();
@@ -379,9 +363,7 @@ fn signals_are_events() {
 
 #[test]
 fn a_timeout_ends_the_wait() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     let mut net = Tested::new(SocketConfig { spin_us: 100, ..SocketConfig::default() }).unwrap();
     let mut tester = conformance::Tester::default();
     for timeout in [Duration::ZERO, Duration::from_micros(50), Duration::from_micros(1500)] {
@@ -393,9 +375,7 @@ fn a_timeout_ends_the_wait() {
 
 #[test]
 fn accepted_sockets_inherit_the_options() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     let mut rig = Rig::new(world_on(config(), &Listen { tcp_keepalive_s: 90, ..loopback() }, None));
     let (_, first) = rig.client();
     rig.world.net().inner().set_tcp_keepalive_s(0).unwrap();
@@ -414,9 +394,7 @@ fn accepted_sockets_inherit_the_options() {
 
 #[test]
 fn several_addresses_with_ports_of_their_own() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     let mut net = Tested::new(SocketConfig::default()).unwrap();
     // 192.0.2.1 is reserved for documentation: no machine has it.
     let bind = ["127.0.0.1", "-::1", "127.0.0.2", "-192.0.2.1"].map(String::from).to_vec();
@@ -439,9 +417,7 @@ fn several_addresses_with_ports_of_their_own() {
 
 #[test]
 fn a_wildcard_knows_the_address_that_was_used() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     let mut rig = Rig::new(world_on(config(), &Listen { bind: vec!["*".into()], ..loopback() }, None));
     let port = tcp_address(&rig.world.address).port();
     rig.world.address = LocalAddr::Tcp(SocketAddr::from(([127, 0, 0, 3], port)));
@@ -451,9 +427,7 @@ fn a_wildcard_knows_the_address_that_was_used() {
 
 #[test]
 fn what_cannot_be_bound_is_named() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     let mut net = Tested::new(SocketConfig::default()).unwrap();
     net.listen(&loopback()).unwrap();
     let port = tcp_address(&net.local_addrs()[0]).port();
@@ -467,9 +441,7 @@ fn what_cannot_be_bound_is_named() {
 
 #[test]
 fn the_file_of_a_unix_socket() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     let folder = Folder::new("file");
     let path = folder.0.join("sock");
     let listen = Listen { unix_perm: Some(0o700), ..unix(&path) };
@@ -504,9 +476,7 @@ fn the_file_of_a_unix_socket() {
 
 #[test]
 fn lingering_ends_when_the_peer_has_closed() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     let mut rig = Rig::new(tcp_world());
     let (client, conn) = rig.client();
     let mut stream = Vec::new();
@@ -521,9 +491,7 @@ fn lingering_ends_when_the_peer_has_closed() {
 
 #[test]
 fn lingering_ends_when_it_is_too_much() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     let mut rig = Rig::new(tcp_world());
     let (client, conn) = rig.client();
     let mut stream = Vec::new();
@@ -537,9 +505,7 @@ fn lingering_ends_when_it_is_too_much() {
 
 #[test]
 fn lingering_ends_in_time_and_poll_wakes_up_for_it() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     let mut rig = Rig::new(world_on(SocketConfig { linger_ms: 20, ..config() }, &loopback(), None));
     let (_client, conn) = rig.client();
     rig.world.net().close(conn, Flow::Finish);
@@ -553,9 +519,7 @@ fn lingering_ends_in_time_and_poll_wakes_up_for_it() {
 #[test]
 #[ignore = "run by the test below"]
 fn without_descriptors_child() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     use nix::sys::resource::{Resource, getrlimit, setrlimit};
     let mut rig = Rig::new(tcp_world());
     let (first, conn) = rig.client();
@@ -584,9 +548,7 @@ fn without_descriptors_child() {
 
 #[test]
 fn without_descriptors_accepting_pauses() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     let name = concat!(module_path!(), "::without_descriptors_child").split_once("::").unwrap().1;
     let run = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--ignored", "--nocapture", "--test-threads", "1"])
@@ -598,9 +560,7 @@ fn without_descriptors_accepting_pauses() {
 
 #[test]
 fn a_backend_can_be_given_to_a_thread() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     fn is_send<T: Send>() {}
     is_send::<Tested>();
     is_send::<Doorbell>();
@@ -609,9 +569,7 @@ fn a_backend_can_be_given_to_a_thread() {
 /// What does not fit the room for collecting comes in several batches; a large input comes by itself.
 #[test]
 fn batches_are_bounded() {
-    if !available() {
-        return;
-    }
+    let true = available() else { return };
     let mut rig = Rig::new(tcp_world());
     let clients: Vec<(usize, ConnId)> = (0..60).map(|_| rig.client()).collect();
     let small = |stream: &mut Vec<u8>| frame(ECHO, COLLECT_MAX_BYTES - 100, stream);
