@@ -457,7 +457,12 @@ fn one_of_several_threads_gets_the_signals() {
     let true = available() else { return };
     // The child inherits what is blocked: the thread in which its harness waits has not called `block_signals`.
     crate::net::block_signals().unwrap();
-    let name = concat!(module_path!(), "::signals_child").split_once("::").unwrap().1;
+    in_a_process(concat!(module_path!(), "::signals_child"));
+}
+
+/// Runs an ignored test, by its path, in a process of its own; it says that all went well.
+pub(super) fn in_a_process(path: &str) {
+    let name = path.split_once("::").unwrap().1;
     let run = std::process::Command::new(std::env::current_exe().unwrap())
         .args(["--exact", name, "--ignored", "--nocapture", "--test-threads", "1"])
         .output()

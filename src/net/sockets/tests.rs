@@ -549,13 +549,7 @@ fn without_descriptors_child() {
 #[test]
 fn without_descriptors_accepting_pauses() {
     let true = available() else { return };
-    let name = concat!(module_path!(), "::without_descriptors_child").split_once("::").unwrap().1;
-    let run = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", name, "--ignored", "--nocapture", "--test-threads", "1"])
-        .output()
-        .unwrap();
-    let text = String::from_utf8_lossy(&run.stdout);
-    assert!(run.status.success() && text.contains("all went well"), "{text}{}", String::from_utf8_lossy(&run.stderr));
+    super::several_tests::in_a_process(concat!(module_path!(), "::without_descriptors_child"));
 }
 
 #[test]
