@@ -266,6 +266,10 @@ pub struct Stats {
     pub dirty: u64,
     /// Bytes held by clients: requests in progress, output, suspended commands.
     pub clients_bytes: u64,
+    /// What of it is output: the memory of that is the backend's, or, of values by reference, the data's.
+    pub waiting_bytes: u64,
+    /// What of the output tells clients of keys that they had cached.
+    pub invalidation_bytes: u64,
     /// What was received in place of values that are not complete yet: data already, of clients still.
     pub receiving_bytes: u64,
     /// Clients whose command goes on in slices.
@@ -289,7 +293,14 @@ impl Stats {
     /// Memory held for clients, in bytes: what they hold, and what is held for each connection.
     #[must_use]
     pub fn held_bytes(&self) -> u64 {
-        self.clients_bytes + self.backend_bytes
+        self.clients_bytes.saturating_sub(self.waiting_bytes) + self.backend_bytes
+    }
+
+    /// What of it takes no room from data, or each key that is evicted would be told of, and for that others would have to go. Buffers grow by doubling, so
+    /// they are twice as large as what is in them.
+    #[must_use]
+    pub fn uncounted_bytes(&self) -> u64 {
+        (2 * self.invalidation_bytes).min(self.backend_bytes)
     }
 
     /// CONFIG RESETSTAT: what counts begins anew, what tells how things are stays.
@@ -301,6 +312,8 @@ impl Stats {
             used_bytes_peak: old.used_bytes_peak,
             dirty: old.dirty,
             clients_bytes: old.clients_bytes,
+            waiting_bytes: old.waiting_bytes,
+            invalidation_bytes: old.invalidation_bytes,
             receiving_bytes: old.receiving_bytes,
             suspended_clients: old.suspended_clients,
             blocked_clients: old.blocked_clients,
@@ -334,6 +347,8 @@ impl Stats {
         self.used_bytes_peak = self.used_bytes_peak.max(other.used_bytes_peak);
         self.dirty += other.dirty;
         self.clients_bytes += other.clients_bytes;
+        self.waiting_bytes += other.waiting_bytes;
+        self.invalidation_bytes += other.invalidation_bytes;
         self.receiving_bytes += other.receiving_bytes;
         self.suspended_clients += other.suspended_clients;
         self.blocked_clients += other.blocked_clients;

@@ -176,7 +176,7 @@ fn memory(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
         "rss_overhead_bytes": difference(memory.resident, memory.mapped),
         "mem_fragmentation_ratio": two(ratio(memory.resident, memory.used)),
         "mem_fragmentation_bytes": difference(memory.resident, memory.used),
-        "mem_not_counted_for_evict": 0,
+        "mem_not_counted_for_evict": stats.uncounted_bytes(),
         "mem_replication_backlog": 0,
         "mem_total_replication_buffers": 0,
         "mem_clients_slaves": 0,

@@ -33,8 +33,10 @@ const NONE: usize = usize::MAX;
 /// Keys of one command that are fetched before their shards are locked.
 const FETCHED_MAX: usize = 64;
 
-/// A shard's account is brought up to date when it is off by so much.
-const TELL_BYTES: u64 = 2 * 1024;
+/// A shard's account is brought up to date when it is off by a part of its share of the limit, or by so much.
+const TELL_PARTS: u64 = 1024;
+const TELL_BYTES_MIN: u64 = 64;
+pub(super) const TELL_BYTES_MAX: u64 = 2 * 1024;
 
 /// A set of shards.
 #[derive(Clone, Copy, Default)]
@@ -132,7 +134,7 @@ impl Locks {
         if shard.has_work() {
             self.pending.insert(index);
         }
-        if shard.data_bytes().abs_diff(shard.told_bytes) >= TELL_BYTES {
+        if shard.data_bytes().abs_diff(shard.told_bytes) >= shard.tell_bytes {
             self.keyspace.tell(shard);
         }
         // SAFETY: as above.
@@ -369,7 +371,7 @@ impl<'a> Db<'a> {
         work(self.shard)
     }
 
-    /// Bytes of all data, tables and wheels: exact with one worker, else off by less than [`TELL_BYTES`] a shard.
+    /// Bytes of all data, tables and wheels: exact with one worker, else off by less than [`TELL_BYTES_MAX`] a shard.
     #[inline(always)]
     #[must_use]
     pub fn data_bytes(&self) -> u64 {
@@ -403,7 +405,11 @@ impl<'a> Db<'a> {
             Some(locks) => Arc::clone(&locks.keyspace.model),
             None => Arc::new(Mutex::new(Model::new(1))),
         };
-        self.each_shard(|shard| shard.set_eviction(settings, share_bytes, &model));
+        let tell_bytes = (share_bytes / TELL_PARTS).clamp(TELL_BYTES_MIN, TELL_BYTES_MAX);
+        self.each_shard(|shard| {
+            shard.set_eviction(settings, share_bytes, &model);
+            shard.tell_bytes = tell_bytes;
+        });
         let uses = Uses::under(settings.policy);
         if let Some(locks) = &self.locks {
             locks.keyspace.uses.store(uses as u8, Ordering::Relaxed);

@@ -242,6 +242,8 @@ pub struct Shard {
     eviction: evict::Eviction,
     /// What of `data_bytes` the account of all shards has been told of (`Keyspace::data_bytes`).
     told_bytes: u64,
+    /// It is told of more when it is off by so much.
+    tell_bytes: u64,
     containers: containers::Containers,
     /// The last number given to a value for memcached (`marks`), 0: none yet.
     last_cas: u64,
@@ -289,6 +291,7 @@ impl Shard {
             aging: access::Walk::default(),
             eviction: evict::Eviction::new(seed),
             told_bytes: 0,
+            tell_bytes: locks::TELL_BYTES_MAX,
             containers: containers::Containers::default(),
             last_cas: 0,
             number: 0,

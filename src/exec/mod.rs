@@ -141,7 +141,8 @@ impl<A: Access> Engine<A> {
             self.keyspace.each_shard(|shard| heap_bytes += shard.heap_bytes());
             self.heap_bytes = heap_bytes;
         }
-        let held_bytes = self.fleet.sum(&self.stats, Stats::held_bytes);
+        let held_bytes =
+            self.fleet.sum(&self.stats, |stats| stats.held_bytes().saturating_sub(stats.uncounted_bytes()));
         let clients_limit_bytes = self.config.maxmemory_clients_bytes();
         let held_bytes = self.fleet.client_eviction().lasting_bytes(held_bytes, clients_limit_bytes);
         self.room.reckon(limit_bytes, held_bytes + self.heap_bytes);

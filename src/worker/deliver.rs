@@ -211,7 +211,7 @@ impl<B: Backend, A: Access> Worker<B, A> {
     /// Writes to a client what belongs to no reply.
     fn write_behind_reply(&mut self, index: u32, text: &[u8]) {
         let state = &mut self.state;
-        let Some(slot) = state.sessions.get(index).filter(|_| !text.is_empty()) else { return };
+        let Some(slot) = state.sessions.get_mut(index).filter(|_| !text.is_empty()) else { return };
         let conn = ConnId { index, generation: slot.generation };
         let out = if slot.session.is_mid_reply() {
             Some(state.engine.pubsub.postponed.entry(index).or_default())
@@ -220,6 +220,8 @@ impl<B: Backend, A: Access> Worker<B, A> {
         };
         let client = state.engine.clients.get(index);
         let Some(out) = out.filter(|_| !client.is_killed()) else { return };
+        let waits = if out.is_empty() { 0 } else { slot.invalidation_bytes };
+        slot.invalidation_bytes = waits.saturating_add(u32::try_from(text.len()).unwrap_or(u32::MAX));
         out.extend(text);
         let queued = out.queued();
         let limits = &state.engine.config.client_output_buffer_limits;

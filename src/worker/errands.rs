@@ -31,7 +31,8 @@ impl<A: Access> State<A> {
             return;
         }
         let engine = &mut self.engine;
-        let held_bytes = engine.fleet.sum(&engine.stats, |stats| stats.held_bytes() + stats.receiving_bytes);
+        let held_bytes =
+            engine.fleet.sum(&engine.stats, |stats| stats.clients_bytes + stats.backend_bytes + stats.receiving_bytes);
         if held_bytes > limit_bytes
             && let Some(own) = client_eviction::begin(&engine.fleet, held_bytes, limit_bytes, engine.clock.unix_ms())
         {

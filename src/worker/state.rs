@@ -45,6 +45,9 @@ pub(super) struct Slot {
     pub(super) accounted: bool,
     /// Counts among the clients of all workers.
     admitted: bool,
+    /// What tells of keys that were cached, of the output since it was empty; and what of it is in `Stats::invalidation_bytes`.
+    pub(super) invalidation_bytes: u32,
+    invalidation_counted: u32,
 }
 
 impl Slot {
@@ -363,13 +366,19 @@ impl<A: Access> State<A> {
         client.set_mark(mark::PAUSED, paused);
         let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         let (query, output) = (clamp(session.bytes()), clamp(queued));
-        let before = u64::from(client.query_bytes) + u64::from(client.out_bytes);
+        let (before, waited) = (u64::from(client.query_bytes) + u64::from(client.out_bytes), client.out_bytes);
         client.query_bytes = query;
         client.out_bytes = output;
         slot.accounted = query > 0 || output > 0;
         engine.stats.query_bytes_max.see(query);
         engine.stats.out_bytes_max.see(output);
-        engine.stats.clients_bytes = engine.stats.clients_bytes + u64::from(query) + u64::from(output) - before;
+        let stats = &mut engine.stats;
+        stats.clients_bytes = stats.clients_bytes + u64::from(query) + u64::from(output) - before;
+        stats.waiting_bytes = stats.waiting_bytes + u64::from(output) - u64::from(waited);
+        slot.invalidation_bytes = slot.invalidation_bytes.min(output);
+        stats.invalidation_bytes =
+            stats.invalidation_bytes + u64::from(slot.invalidation_bytes) - u64::from(slot.invalidation_counted);
+        slot.invalidation_counted = slot.invalidation_bytes;
     }
 
     /// What follows from an input: the session may have to wait, or its output may be over the limit.
@@ -468,6 +477,8 @@ impl<A: Access> Handler for State<A> {
                 generation: conn.generation,
                 queued: false,
                 accounted: false,
+                invalidation_bytes: 0,
+                invalidation_counted: 0,
                 admitted: !full,
             },
         );
@@ -555,6 +566,8 @@ impl<A: Access> Handler for State<A> {
             let database = client.database;
             self.engine.stats.clients_bytes -=
                 u64::from(client.query_bytes) + u64::from(client.out_bytes) + client.listening_bytes();
+            self.engine.stats.waiting_bytes -= u64::from(client.out_bytes);
+            self.engine.stats.invalidation_bytes -= u64::from(slot.invalidation_counted);
             self.engine.stats.receiving_bytes -= client.receiving_bytes();
             let evicted = client.is(mark::EVICTED);
             self.engine.stats.suspended_clients -= u64::from(client.is(mark::SUSPENDED));

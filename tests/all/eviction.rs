@@ -34,23 +34,29 @@ fn is_dolmen() -> bool {
     under_test().1 == crate::harness::Kind::Dolmen
 }
 
+const OOM: &str = "-OOM command not allowed when used memory > 'maxmemory'.";
+
+/// Those that the server has.
+fn policies() -> impl Iterator<Item = &'static str> {
+    let ours = if is_dolmen() { Some("allkeys-smart") } else { None };
+    let redis_s = [
+        "noeviction",
+        "allkeys-lru",
+        "allkeys-lfu",
+        "allkeys-random",
+        "volatile-lru",
+        "volatile-lfu",
+        "volatile-random",
+        "volatile-ttl",
+    ];
+    redis_s.into_iter().chain(ours)
+}
+
 #[test]
 fn memory_stays_within_the_limit_by_every_policy() {
     for server in servers(&["--maxmemory", "6mb"]) {
         let mut client = server.client();
-        for policy in [
-            "allkeys-lru",
-            "allkeys-lfu",
-            "allkeys-random",
-            "volatile-lru",
-            "volatile-lfu",
-            "volatile-random",
-            "volatile-ttl",
-            "allkeys-smart",
-        ] {
-            if policy == "allkeys-smart" && !is_dolmen() {
-                continue;
-            }
+        for policy in policies().filter(|policy| *policy != "noeviction") {
             client.expect("FLUSHALL SYNC", "+OK");
             client.expect("CONFIG RESETSTAT", "+OK");
             client.expect(&format!("CONFIG SET maxmemory-policy {policy}"), "+OK");
@@ -177,6 +183,109 @@ fn one_large_value_may_use_it_all_and_a_larger_one_is_survived() {
             }
         }
         assert!(client.info_number("used_memory") <= 21 * MB);
+    }
+}
+
+/// A limit that the server alone is over leaves no room for data, whatever may be evicted.
+#[test]
+fn a_limit_below_what_the_server_itself_takes() {
+    for server in servers(&["--maxmemory", "1"]) {
+        let mut client = server.client();
+        for policy in policies() {
+            client.expect(&format!("CONFIG SET maxmemory-policy {policy}"), "+OK");
+            for command in ["SET a b", "LPUSH l x", "HSET h f v", "SETRANGE r 10 x", "MSET a b c d"] {
+                client.expect(command, OOM);
+            }
+            client.expect("GET a", "nil");
+            client.expect("DEL a l h r", ":0");
+            client.expect("DBSIZE", ":0");
+            client.expect("MULTI", "+OK");
+            client.expect("SET a b", OOM);
+            client.expect("EXEC", "-EXECABORT Transaction discarded because of previous errors.");
+            // What is there when the limit comes goes, if it may.
+            client.expect("CONFIG SET maxmemory 0", "+OK");
+            eventually("there is no limit", || !client.run("SET a b").is_error());
+            client.expect("SET b c EX 1000", "+OK");
+            client.expect("CONFIG SET maxmemory 1", "+OK");
+            eventually("the limit holds", || client.run("SET c d").is_error());
+            let left = match policy.split('-').next() {
+                Some("allkeys") => 0,
+                Some("volatile") => 1,
+                _ => 2,
+            };
+            eventually("what may go has gone", || client.run("EXISTS a b").int() == left);
+            client.run("DEL a b c");
+        }
+    }
+}
+
+/// Values of more than the limit, and of most of it, by every policy: refused or there, and the server goes on.
+#[test]
+fn huge_values_by_every_policy() {
+    for server in servers(&["--maxmemory", "10mb"]) {
+        let mut client = server.client();
+        let (huge, most) = ("x".repeat(40_000_000), "y".repeat(6_000_000));
+        for policy in policies() {
+            client.expect("FLUSHALL", "+OK");
+            client.expect(&format!("CONFIG SET maxmemory-policy {policy}"), "+OK");
+            assert_eq!(client.call(&["SET", "huge", &huge]).to_string(), OOM, "{policy}");
+            client.expect("EXISTS huge", ":0");
+            eventually("small ones are taken again", || !client.run("SET small x").is_error());
+            let set = client.call(&["SET", "most", &most]).to_string();
+            if is_dolmen() {
+                // Redis counts it twice, as a request and as a value.
+                assert_eq!(set, "+OK", "{policy}");
+            }
+            let append = client.call(&["APPEND", "most", &most]).to_string();
+            let volatile = !policy.starts_with("allkeys");
+            assert!(append == OOM || !volatile && append.starts_with(':'), "{policy}: {append}");
+            // In a transaction, which is queued first.
+            client.expect("MULTI", "+OK");
+            client.call(&["SET", "most", &most]);
+            client.call(&["APPEND", "most", &most]);
+            client.run("EXEC");
+            if volatile {
+                // Nothing goes by itself.
+                client.run("DEL most");
+            }
+            eventually(&format!("{policy}: memory is within the limit, and used"), || {
+                client.info_number("used_memory") <= 10 * MB + MB / 4 && !client.run("SET small y").is_error()
+            });
+        }
+    }
+}
+
+/// Clients that do not read what they are told of evicted keys: the messages take no room from data, or for each key that goes several more would
+/// have to. (In Redis they do.)
+#[test]
+fn messages_about_evictions_evict_nothing() {
+    if !is_dolmen() {
+        return;
+    }
+    for server in servers(&["--maxmemory-policy", "allkeys-random"]) {
+        let mut client = server.client();
+        let name = "n".repeat(8000);
+        for n in 0..2000 {
+            assert_eq!(client.call(&["SET", &format!("{n}:{name}"), "x"]).to_string(), "+OK");
+        }
+        let mut listeners: Vec<Client> = (0..10).map(|_| server.client3()).collect();
+        for listener in &mut listeners {
+            listener.expect("CLIENT TRACKING ON BCAST", "+OK");
+        }
+        let limit = client.info_number("used_memory") - 8_000_000;
+        client.expect(&format!("CONFIG SET maxmemory {limit}"), "+OK");
+        eventually("there is room", || {
+            client.info_number("used_memory") <= limit + 100_000 + client.info_number("mem_not_counted_for_evict")
+        });
+        assert!(client.info_number("mem_not_counted_for_evict") > 0, "they do not read, and there is much to be told");
+        for n in 0..500 {
+            client.expect(&format!("SET more:{n} x"), "+OK");
+        }
+        let (keys, evicted) = (client.run("DBSIZE").int(), client.info_number("evicted_keys"));
+        assert!(keys > 500, "{keys} are left, {evicted} evicted");
+        // Whoever reads gets them all, and then they take nothing.
+        drop(listeners);
+        eventually("they are gone", || client.info_number("mem_not_counted_for_evict") == 0);
     }
 }
 

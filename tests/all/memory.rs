@@ -311,3 +311,37 @@ fn info_memory_hangs_together() {
         "{text}"
     );
 }
+
+/// Output that nobody reads counts as what its buffer takes, once.
+#[test]
+fn output_that_waits_counts_once() {
+    if under_test().1 == Kind::Redis {
+        return;
+    }
+    for workers in ["1", "2"] {
+        let server = Server::with(&["--workers", workers]);
+        let mut c = server.client();
+        for _ in 0..20 {
+            c.call(&[&["RPUSH".to_owned(), "list".to_owned()], &*vec!["x".repeat(1000); 100]].concat());
+        }
+        let before = c.info_number("used_memory");
+        let mut greedy = server.client();
+        greedy.expect("CLIENT SETNAME greedy", "+OK");
+        greedy.send(&b"LRANGE list 0 -1\r\n".repeat(20));
+        let omem = |c: &mut Client| -> u64 {
+            let list = c.run("CLIENT LIST").text();
+            let line = list.lines().find(|line| line.contains(" name=greedy ")).expect("it is there");
+            let omem = line.split(' ').find_map(|word| word.strip_prefix("omem="));
+            omem.expect("such a field").parse().expect("a number")
+        };
+        eventually("its output waits", || omem(&mut c) > 500_000);
+        let least = omem(&mut c);
+        let grown = c.info_number("used_memory") - before;
+        let most = omem(&mut c);
+        // Buffers double. With its view of the list, and what is made for another connection.
+        assert!(
+            grown + 50_000 >= least && grown <= 2 * most + 300_000,
+            "{least} to {most} bytes wait, memory has grown by {grown}"
+        );
+    }
+}

@@ -198,3 +198,30 @@ fn nothing_is_kept_for_others() {
     assert!(shard.databases[0].fields.is_none());
     assert_eq!(shard.next_due_ms(), None);
 }
+
+/// A big hash that has lost most of its fields by their deadlines takes what one takes that never had more; those that are left still go on time.
+#[test]
+fn what_has_expired_takes_no_memory() {
+    let fill = |numbers: std::ops::Range<u64>| {
+        let mut shard = shard();
+        for field in numbers {
+            let deadline_ms = if field % 3 == 0 { START_MS + 2_000 } else { START_MS + 1_000_000 };
+            set(&mut shard.db(0, START_MS), "hash", field, if field < 60 { deadline_ms } else { START_MS + 100 });
+        }
+        shard
+    };
+    let (mut shrunk, fresh) = (fill(0..1000), fill(0..60));
+    assert!(shrunk.used_bytes() > 10 * fresh.used_bytes());
+    for now_ms in (START_MS + 100..START_MS + 1000).step_by(50) {
+        work(&mut shrunk, now_ms);
+    }
+    assert_eq!(fields(&mut shrunk.db(0, START_MS), "hash"), 60);
+    // The same fields in another order: but for how the segment of the table was made, nothing is more.
+    let (bytes, fresh_bytes) = (shrunk.used_bytes(), fresh.used_bytes());
+    assert!(bytes <= fresh_bytes + 64, "{bytes}, {fresh_bytes} of a fresh one");
+    assert_eq!(entries(&shrunk, 0), 1);
+    for now_ms in (START_MS + 2_000..START_MS + 3_000).step_by(50) {
+        work(&mut shrunk, now_ms);
+    }
+    assert_eq!(fields(&mut shrunk.db(0, START_MS), "hash"), 40);
+}

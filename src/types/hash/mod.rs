@@ -6,8 +6,7 @@
 //!  big     Hash ─▶ table::Table ─▶ elements, a chunk each              element      deadlines: the timed ones, earliest first
 //! ```
 //! A hash becomes big with more than 128 fields (`FIELDS_MAX`) or when it would take more than 2 KiB (`SMALL_BYTES_MAX`); one that has shrunk by some way its owner
-//! packs again, unless it has had deadlines. What
-//! OBJECT ENCODING tells does not depend on that: it goes by Redis's bounds, and by two marks that stay once they are set.
+//! packs again, with its deadlines. What OBJECT ENCODING tells does not depend on that: it goes by Redis's bounds, and by two marks that stay once they are set.
 //!
 //! A field whose deadline has come is not there for operations that are told the instant; it is removed by [`Edit::expire`], in slices. `len`
 //! counts it until then, so who wants an exact number expires first.
@@ -26,7 +25,7 @@ mod small;
 mod tests;
 
 use super::{Body, Container, Form, Limits, Look, Memory, Span, Type, packed};
-use crate::base::entry::{Entries, Entry};
+use crate::base::entry::{self, Entries, Entry};
 use crate::base::int;
 use crate::table::{self, Entries as Hashes, Table, ViewLost};
 use deadlines::{Deadlines, Node};
@@ -256,24 +255,28 @@ impl Container for Hash {
         self.table.is_viewed()
     }
 
-    /// One that has had deadlines stays big: packed, each change would look for the earliest of them.
     fn to_packed(&self, slab: &Slab) -> Option<Vec<u8>> {
         let bytes_max = packed::shrunk_max(SMALL_BYTES_MAX);
         // Heads of elements, and what their chunks have too much, are less than half.
         let may_fit = self.len() <= packed::shrunk_max(FIELDS_MAX) && self.element_bytes <= 2 * SMALL_BYTES_MAX as u64;
-        if !may_fit || self.has_timed || self.table.has_views() {
+        if !may_fit || self.table.has_views() {
             return None;
         }
         let mut bytes = Vec::with_capacity(SMALL_BYTES_MAX);
+        let is_timed = self.has_timed && self.len() > 0;
+        let deadline_bytes = if is_timed { entry::INT_BYTES_MAX } else { 0 };
+        if is_timed {
+            small::begin_timed(&mut bytes);
+        }
         let (mut fits, mut cursor) = (true, 0);
         loop {
             cursor = self.table.scan(slab, &ElementHash { seed: self.seed }, cursor, |h| {
                 let element = Element::at(slab, h);
                 match (element.field(), element.value()) {
                     (Text::Entry(name), Text::Entry(value))
-                        if bytes.len() + name.encoded_bytes() + value.encoded_bytes() <= bytes_max =>
+                        if bytes.len() + name.encoded_bytes() + value.encoded_bytes() + deadline_bytes <= bytes_max =>
                     {
-                        small::insert(&mut bytes, name, value, 0);
+                        small::append(&mut bytes, name, value, element.deadline_ms());
                     }
                     _ => fits = false,
                 }
@@ -281,6 +284,9 @@ impl Container for Hash {
             if cursor == 0 || !fits {
                 break;
             }
+        }
+        if is_timed {
+            small::set_earliest(&mut bytes);
         }
         if self.exceeded && !bytes.is_empty() {
             small::set_exceeded(&mut bytes);

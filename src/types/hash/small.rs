@@ -56,7 +56,7 @@ pub(super) fn earliest_ms(packed: &[u8]) -> u64 {
     }
 }
 
-fn set_earliest(packed: &mut [u8]) {
+pub(super) fn set_earliest(packed: &mut [u8]) {
     let earliest = fields(packed).map(|f| f.deadline_ms).filter(|&deadline| deadline != 0).min().unwrap_or(0);
     packed[HEAD_BYTES..TIMED_HEAD_BYTES].copy_from_slice(&earliest.to_le_bytes()[..DEADLINE_BYTES]);
 }
@@ -176,12 +176,27 @@ fn become_timed(packed: &mut Vec<u8>) {
     *packed = timed;
 }
 
+/// Begins one that has had deadlines. What follows is [`append`]ed, and [`set_earliest`] ends it.
+pub(super) fn begin_timed(packed: &mut Vec<u8>) {
+    packed::begin(packed);
+    become_timed(packed);
+}
+
 /// Adds a field that is not there.
 pub(super) fn insert(packed: &mut Vec<u8>, name: Entry<'_>, value: Entry<'_>, deadline_ms: u64) {
     packed::begin(packed);
     if deadline_ms != 0 {
         become_timed(packed);
     }
+    append(packed, name, value, deadline_ms);
+    if deadline_ms != 0 {
+        set_earliest(packed);
+    }
+}
+
+/// The same, but for the earliest deadline; it has none, or there is a place for it.
+pub(super) fn append(packed: &mut Vec<u8>, name: Entry<'_>, value: Entry<'_>, deadline_ms: u64) {
+    packed::begin(packed);
     name.put(packed);
     value.put(packed);
     if is_timed(packed) {
@@ -189,9 +204,6 @@ pub(super) fn insert(packed: &mut Vec<u8>, name: Entry<'_>, value: Entry<'_>, de
     }
     let count = packed::count(packed) + 1;
     packed::set_count(packed, count);
-    if deadline_ms != 0 {
-        set_earliest(packed);
-    }
 }
 
 /// Gives a field another value.

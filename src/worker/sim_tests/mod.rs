@@ -101,7 +101,12 @@ impl Rig {
         let state = &self.worker.state;
         assert_eq!(state.sessions.len(), 0, "{context}: sessions");
         assert!(state.engine.clients.is_empty(), "{context}: clients");
-        assert_eq!(state.engine.stats.clients_bytes, 0, "{context}: clients_bytes");
+        let stats = &state.engine.stats;
+        assert_eq!(
+            (stats.clients_bytes, stats.waiting_bytes, stats.invalidation_bytes),
+            (0, 0, 0),
+            "{context}: clients_bytes"
+        );
         assert!(!state.engine.keyspace.is_holding(), "{context}: names are held");
     }
 
