@@ -62,6 +62,8 @@ pub struct Recorder {
     said: bool,
     /// The command whose first slice was logged goes on in slices.
     said_by_task: bool,
+    /// Flags of memcached that the key of the next command has: they go in front of it.
+    client_flags: u32,
     /// A task takes a step.
     pub stepping: bool,
     /// The command that it is of.
@@ -88,6 +90,10 @@ impl Recorder {
             command::put(&mut self.batch.bytes, &[b"SELECT", database.to_string().as_bytes()]);
         }
         self.commands += 1;
+        match std::mem::take(&mut self.client_flags) {
+            0 => {}
+            flags => command::put_client_flags(&mut self.batch.bytes, flags),
+        }
         command::put_head(&mut self.batch.bytes, words);
     }
 
@@ -155,12 +161,17 @@ impl Ctx<'_> {
         self.blocking.logs() && self.store.log.is_on()
     }
 
-    /// Writes a command for the database at hand into the entry that is pending.
-    fn put_command<'w>(&mut self, words: impl ExactSizeIterator<Item = Word<'w>>) {
+    /// Writes what has gone so far.
+    fn put_gone(&mut self) {
         let gone = self.db.take_gone();
         if !gone.is_empty() {
             self.recorder.take_gone(gone);
         }
+    }
+
+    /// Writes a command for the database at hand into the entry that is pending.
+    fn put_command<'w>(&mut self, words: impl ExactSizeIterator<Item = Word<'w>>) {
+        self.put_gone();
         let database = u32::try_from(self.db.index()).unwrap_or(0);
         self.recorder.begin(database, words.len());
         words.for_each(|word| self.recorder.word(word));
@@ -229,10 +240,7 @@ impl Ctx<'_> {
         if self.recorder.commands == 0 || self.in_multi() {
             return;
         }
-        let gone = self.db.take_gone();
-        if !gone.is_empty() {
-            self.recorder.take_gone(gone);
-        }
+        self.put_gone();
         let position = self.db.next_position();
         self.recorder.end(position);
         if self.recorder.batch.bytes.len() >= BATCH_BYTES {

@@ -292,6 +292,21 @@ impl<A: Access> Engine<A> {
         can
     }
 
+    /// A log says that a key, of the database that a client has selected, has these flags of memcached.
+    ///
+    /// # Errors
+    /// If there is no memory for them.
+    pub fn set_client_flags(&mut self, me: u32, key: &[u8], flags: u32) -> Result<(), crate::db::DbError> {
+        let database = self.clients.get(me).database as usize;
+        let mut db = self.keyspace.db(database, self.clock.unix_ms());
+        db.freeze();
+        let key = db.key(key);
+        db.lock_key(key.hash);
+        let marked = db.mark(key, |marks| marks.flags = flags);
+        db.unlock();
+        marked.map(|_| ())
+    }
+
     /// Empties the database that `flush_all` wanted to be emptied by now.
     pub fn flush_due(&mut self) {
         let now_ms = self.clock.unix_ms();
