@@ -6,7 +6,8 @@
 //! allocator goes on behind the unit, with small pages, and comes back.
 //!
 //! Small heaps stay on small pages, and one unit at most is faulted in but unused, so that little memory is spent on it. A unit of which a span was
-//! given back has small pages from then on.
+//! given back has small pages from then on. A unit that is not begun within the time after which unused memory is given back is given back as well, as no
+//! growth goes on, and asked for anew with the next span that is begun: else a list of 10 MB would have 2 MiB on top for ever.
 //!
 //! ```text
 //!   | small pages, START_BYTES | unit | unit | unit in use, 3/4 full | unit faulted in ahead | address space ...
@@ -37,8 +38,9 @@ struct Shared {
 /// The allocator's side.
 pub(crate) struct Ahead {
     shared: Arc<Shared>,
-    /// The highest unit that was asked for.
+    /// The highest unit that was asked for, but for one that was given back, and when (slab clock).
     asked: usize,
+    asked_ms: u32,
     /// Units that have the advice for huge pages, a bit each.
     advised: Vec<u64>,
     enabled: bool,
@@ -50,7 +52,7 @@ impl Ahead {
         let enabled = enabled && !cfg!(slab_asan);
         let shared =
             Shared { done: AtomicUsize::new(START_UNIT), begun: AtomicUsize::new(0), busy: AtomicBool::new(false) };
-        Ahead { shared: Arc::new(shared), asked: START_UNIT - 1, advised: Vec::new(), enabled }
+        Ahead { shared: Arc::new(shared), asked: START_UNIT - 1, asked_ms: 0, advised: Vec::new(), enabled }
     }
 
     /// Was this unit faulted in before it was begun?
@@ -90,12 +92,28 @@ impl Ahead {
         }
     }
 
+    /// Gives the unit back that is faulted in and not begun, if that has been so since `is_long_ago`.
+    pub(crate) fn give_back(&mut self, region: &Mapping, is_long_ago: impl FnOnce(u32) -> bool) {
+        let unit = self.asked;
+        let is_done = unit >= START_UNIT && self.shared.done.load(Ordering::Acquire) == unit + 1;
+        let is_begun = self.shared.begun.load(Ordering::Relaxed) >= unit;
+        if !is_done || is_begun || !is_long_ago(self.asked_ms) {
+            return;
+        }
+        // No longer ready, and without the advice: if it is begun before it is asked for again, it has small pages.
+        self.shared.done.store(unit, Ordering::Release);
+        self.asked = unit - 1;
+        self.leave_small(region, unit);
+        // SAFETY: no span of the unit was begun, so nobody has a reference into it; the thread is through with it.
+        unsafe { region.discard(unit * HUGE_BYTES, (unit + 1) * HUGE_BYTES) };
+    }
+
     /// Has a unit faulted in. It is committed, nobody has touched it, and nobody will before it is done (`is_at_work_on`).
     ///
     /// The advice is given here rather than on the thread: it locks the address space for a moment, and the thread may be kept from running
     /// while it holds the lock.
-    pub(crate) fn ask(&mut self, region: &Arc<Mapping>, unit: usize) {
-        self.asked = unit;
+    pub(crate) fn ask(&mut self, region: &Arc<Mapping>, unit: usize, now_ms: u32) {
+        (self.asked, self.asked_ms) = (unit, now_ms);
         let Some(requests) = requests() else {
             self.enabled = false;
             return;

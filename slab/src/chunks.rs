@@ -24,6 +24,7 @@ use crate::list::List;
 use crate::peek::Peek;
 use crate::poison;
 use crate::region::{Base, Commit, HUGE_BYTES, Mapping, PAGE_BYTES, Table};
+use crate::release;
 use crate::span::{self, LOW_WORDS, SPAN_BYTES, SPAN_UNITS, SPAN_UNITS_LOG2, SpanMeta, State};
 use crate::sweep::Sealed;
 
@@ -384,7 +385,8 @@ impl Chunks {
         let words = frontier.div_ceil(64);
         // A span just activated has no current word yet: start at the lowest.
         let after = if mask == 0 { 0 } else { (first & (SPAN_UNITS - 1)) as usize / (64 * units as usize) + 1 };
-        let has_room = |&in_span: &usize| span::frontier_mask(frontier, in_span) & !self.live_word(span as usize, in_span) != 0;
+        let has_room =
+            |&in_span: &usize| span::frontier_mask(frontier, in_span) & !self.live_word(span as usize, in_span) != 0;
         let in_span = match (after..words).chain(0..after).find(has_room) {
             Some(in_span) => in_span,
             None if self.advance_frontier(heap) => frontier / 64,
@@ -494,7 +496,8 @@ impl Chunks {
 
     /// Whether a span has live bits for all chunks that it would have in this heap; those of the first half are there. False: no memory for them.
     fn has_bits(&mut self, heap: usize, span: u32) -> bool {
-        usize::from(self.heaps[heap].capacity) <= LOW_WORDS * 64 || self.live_high.grow_to((span as usize + 1) * LOW_WORDS)
+        usize::from(self.heaps[heap].capacity) <= LOW_WORDS * 64
+            || self.live_high.grow_to((span as usize + 1) * LOW_WORDS)
     }
 
     /// A span without live chunk: hot ones first, then released ones, then new ones.
@@ -564,8 +567,14 @@ impl Chunks {
         }
         let late = span % SPANS_PER_UNIT >= SPANS_PER_UNIT * 3 / 4;
         if late && self.ahead.wants(unit + 1) && self.commit.ensure(&self.region, (unit + 2) * HUGE_BYTES) {
-            self.ahead.ask(&self.region, unit + 1);
+            self.ahead.ask(&self.region, unit + 1, self.now_ms);
         }
+    }
+
+    /// Gives back what was faulted in ahead and not used for `decay_ms`.
+    pub(crate) fn release_ahead(&mut self, decay_ms: u32) {
+        let now_ms = self.now_ms;
+        self.ahead.give_back(&self.region, |asked_ms| release::is_due(now_ms, asked_ms, decay_ms));
     }
 
     /// Bytes faulted in ahead of use.
