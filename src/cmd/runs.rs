@@ -2,12 +2,15 @@
 //! pieces, and writing them as fast as a client takes them.
 
 use crate::base::entry::{Entries, Entry};
+use crate::base::heap;
 use crate::cmd::ctx::{Budget, Ctx};
 use crate::cmd::many::OUT_HIGH_BYTES;
 use std::collections::VecDeque;
 
-/// A piece is closed when it has become so long.
-const PIECE_BYTES: usize = 16 << 10;
+/// A piece is closed when it has become so long; then it is a mapping of its own, which goes back to the system by itself (`base::heap`).
+const PIECE_BYTES: usize = 256 << 10;
+/// Room for the element that closes a piece.
+const SLACK_BYTES: usize = 4 << 10;
 
 /// Elements, in the order in which they came.
 #[derive(Default)]
@@ -25,24 +28,32 @@ impl Runs {
         self.count
     }
 
+    /// The piece that is filled.
+    fn last(&mut self) -> &mut Vec<u8> {
+        if self.pieces.back().is_none_or(|piece| piece.len() >= PIECE_BYTES) {
+            // The first is often the only one, and short.
+            let room = if self.pieces.is_empty() { 0 } else { PIECE_BYTES + SLACK_BYTES };
+            self.pieces.push_back(Vec::with_capacity(room));
+        }
+        let Some(piece) = self.pieces.back_mut() else { unreachable!("there is one now") };
+        piece
+    }
+
     /// Adds one, which is appended to the run that is given.
     pub fn push_with(&mut self, put: impl FnOnce(&mut Vec<u8>)) {
-        if self.pieces.back().is_none_or(|piece| piece.len() >= PIECE_BYTES) {
-            self.pieces.push_back(Vec::new());
-        }
-        if let Some(piece) = self.pieces.back_mut() {
-            let before = piece.len();
-            put(piece);
-            self.bytes += piece.len() - before;
-        }
+        let piece = self.last();
+        let before = piece.len();
+        put(piece);
+        let added = piece.len() - before;
+        self.bytes += added;
         self.count += 1;
     }
 
     /// Adds a run of `count` elements.
-    pub fn push_run(&mut self, run: Vec<u8>, count: usize) {
+    pub fn push_run(&mut self, run: &[u8], count: usize) {
+        self.last().extend_from_slice(run);
         self.bytes += run.len();
         self.count += count;
-        self.pieces.push_back(run);
     }
 
     pub fn each(&self, mut visit: impl FnMut(Entry<'_>)) {
@@ -62,12 +73,18 @@ impl Runs {
             }
             self.bytes -= piece.len();
             self.at = 0;
-            self.pieces.pop_front();
+            self.pieces.pop_front().into_iter().for_each(heap::free_later);
         }
         true
     }
 
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+}
+
+impl Drop for Runs {
+    fn drop(&mut self) {
+        self.pieces.drain(..).for_each(heap::free_later);
     }
 }

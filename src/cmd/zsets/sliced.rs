@@ -3,6 +3,7 @@
 
 use super::{PIECE, pair_head, put_name};
 use crate::base::entry::Entries;
+use crate::base::heap;
 use crate::cmd::ctx::{Budget, Ctx, FIRST_SLICE, Failure, Outcome, Task};
 use crate::cmd::many::OUT_HIGH_BYTES;
 use crate::db::Db;
@@ -99,11 +100,14 @@ impl Output {
     }
 
     fn abandon(&mut self, db: &mut Db<'_>) {
-        if let Output::Body { home, body, .. } = self {
-            let key = db.key(home);
-            db.drop_body(key, std::mem::take(body));
+        match std::mem::replace(self, Output::Written) {
+            Output::Written => {}
+            Output::Run { run, .. } => heap::free_later(run),
+            Output::Body { home, body, .. } => {
+                let key = db.key(&home);
+                db.drop_body(key, body);
+            }
         }
-        *self = Output::Written;
     }
 }
 
