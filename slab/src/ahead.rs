@@ -19,7 +19,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, OnceLock};
 
+use crate::chunks::{Chunks, SPAN_PAGES, SPANS_PER_UNIT};
 use crate::region::{HUGE_BYTES, Mapping};
+use crate::release;
 
 /// Below this offset a region has small pages.
 const START_BYTES: usize = 4 << 20;
@@ -130,6 +132,50 @@ impl Ahead {
         self.shared.busy.store(true, Ordering::Release);
         // The thread lives as long as the process.
         let _ = requests.send(Request { shared: Arc::clone(&self.shared), region: Arc::clone(region), unit });
+    }
+}
+
+impl Chunks {
+    /// The spans of a unit that was passed, because it was being faulted in, serve now that it is done.
+    pub(crate) fn take_passed_unit(&mut self) {
+        let Some(unit) = self.passed_unit.filter(|unit| !self.ahead.is_at_work_on(*unit)) else { return };
+        self.passed_unit = None;
+        let ready = self.ahead.is_ready(unit);
+        for span in (unit * SPANS_PER_UNIT..(unit + 1) * SPANS_PER_UNIT).rev() {
+            if ready {
+                self.metas[span].touched_pages = SPAN_PAGES;
+                self.resident_pages += u64::from(SPAN_PAGES);
+            }
+            self.clean.push_front(&mut self.metas, u32::try_from(span).expect("at most 2^19 spans"));
+        }
+    }
+
+    /// Span `span` is used for the first time: takes note if its pages are there already, and has the next unit of huge pages made.
+    pub(crate) fn look_ahead(&mut self, span: usize) {
+        let unit = span / SPANS_PER_UNIT;
+        if span.is_multiple_of(SPANS_PER_UNIT) {
+            self.ready_unit = self.ahead.is_ready(unit).then_some(unit);
+            self.ahead.begin(unit);
+        }
+        if self.ready_unit == Some(unit) {
+            self.metas[span].touched_pages = SPAN_PAGES;
+            self.resident_pages += u64::from(SPAN_PAGES);
+        }
+        let late = span % SPANS_PER_UNIT >= SPANS_PER_UNIT * 3 / 4;
+        if late && self.ahead.wants(unit + 1) && self.commit.ensure(&self.region, (unit + 2) * HUGE_BYTES) {
+            self.ahead.ask(&self.region, unit + 1, self.now_ms);
+        }
+    }
+
+    /// Gives back what was faulted in ahead and not used for `decay_ms`.
+    pub(crate) fn release_ahead(&mut self, decay_ms: u32) {
+        let now_ms = self.now_ms;
+        self.ahead.give_back(&self.region, |asked_ms| release::is_due(now_ms, asked_ms, decay_ms));
+    }
+
+    /// Bytes faulted in ahead of use.
+    pub(crate) fn ahead_bytes(&self) -> usize {
+        self.ahead.unused_bytes()
     }
 }
 

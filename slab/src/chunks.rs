@@ -24,7 +24,6 @@ use crate::list::List;
 use crate::peek::Peek;
 use crate::poison;
 use crate::region::{Base, Commit, HUGE_BYTES, Mapping, PAGE_BYTES, Table};
-use crate::release;
 use crate::span::{self, LOW_WORDS, SPAN_BYTES, SPAN_UNITS, SPAN_UNITS_LOG2, SpanMeta, State};
 use crate::sweep::Sealed;
 
@@ -39,9 +38,9 @@ pub(crate) const BINS: usize = 5;
 
 /// Pages of a span.
 #[expect(clippy::cast_possible_truncation, reason = "16")]
-const SPAN_PAGES: u8 = (SPAN_BYTES / PAGE_BYTES) as u8;
+pub(crate) const SPAN_PAGES: u8 = (SPAN_BYTES / PAGE_BYTES) as u8;
 /// Spans in a unit of huge pages.
-const SPANS_PER_UNIT: usize = HUGE_BYTES / SPAN_BYTES;
+pub(crate) const SPANS_PER_UNIT: usize = HUGE_BYTES / SPAN_BYTES;
 const _: () = assert!(SPAN_BYTES / PAGE_BYTES == SPAN_PAGES as usize && SPANS_PER_UNIT * SPAN_BYTES == HUGE_BYTES);
 
 /// Chunk region: at most what 32 bits of 8 bytes reach.
@@ -143,16 +142,16 @@ pub(crate) struct Chunks {
     /// Where the memory begins; fixed for life.
     base: Base,
     /// The memory itself.
-    region: Arc<Mapping>,
+    pub(crate) region: Arc<Mapping>,
     /// Huge pages for what is used next.
-    ahead: Ahead,
-    commit: Commit,
+    pub(crate) ahead: Ahead,
+    pub(crate) commit: Commit,
     /// Who looks from outside is told how far memory reaches.
     peek: Option<Arc<Peek>>,
     /// The unit of huge pages that fresh spans are taken from, if it was ready when it was begun.
-    ready_unit: Option<usize>,
+    pub(crate) ready_unit: Option<usize>,
     /// A unit that was being faulted in when its turn came; its spans are in no list.
-    passed_unit: Option<usize>,
+    pub(crate) passed_unit: Option<usize>,
     /// Partial spans; boxed because only slow paths read them.
     pub(crate) bins: Box<[[List; BINS]; HEAPS]>,
     /// Spans without live chunk, pages resident; most recently emptied first, stamps descending.
@@ -538,48 +537,6 @@ impl Chunks {
     pub(crate) fn peek(&mut self) -> Arc<Peek> {
         let spans = self.metas.len();
         Arc::clone(self.peek.get_or_insert_with(|| Arc::new(Peek::new(&self.region, spans * SPAN_BYTES))))
-    }
-
-    /// The spans of a unit that was passed, because it was being faulted in, serve now that it is done.
-    fn take_passed_unit(&mut self) {
-        let Some(unit) = self.passed_unit.filter(|unit| !self.ahead.is_at_work_on(*unit)) else { return };
-        self.passed_unit = None;
-        let ready = self.ahead.is_ready(unit);
-        for span in (unit * SPANS_PER_UNIT..(unit + 1) * SPANS_PER_UNIT).rev() {
-            if ready {
-                self.metas[span].touched_pages = SPAN_PAGES;
-                self.resident_pages += u64::from(SPAN_PAGES);
-            }
-            self.clean.push_front(&mut self.metas, u32::try_from(span).expect("at most 2^19 spans"));
-        }
-    }
-
-    /// Span `span` is used for the first time: takes note if its pages are there already, and has the next unit of huge pages made.
-    fn look_ahead(&mut self, span: usize) {
-        let unit = span / SPANS_PER_UNIT;
-        if span.is_multiple_of(SPANS_PER_UNIT) {
-            self.ready_unit = self.ahead.is_ready(unit).then_some(unit);
-            self.ahead.begin(unit);
-        }
-        if self.ready_unit == Some(unit) {
-            self.metas[span].touched_pages = SPAN_PAGES;
-            self.resident_pages += u64::from(SPAN_PAGES);
-        }
-        let late = span % SPANS_PER_UNIT >= SPANS_PER_UNIT * 3 / 4;
-        if late && self.ahead.wants(unit + 1) && self.commit.ensure(&self.region, (unit + 2) * HUGE_BYTES) {
-            self.ahead.ask(&self.region, unit + 1, self.now_ms);
-        }
-    }
-
-    /// Gives back what was faulted in ahead and not used for `decay_ms`.
-    pub(crate) fn release_ahead(&mut self, decay_ms: u32) {
-        let now_ms = self.now_ms;
-        self.ahead.give_back(&self.region, |asked_ms| release::is_due(now_ms, asked_ms, decay_ms));
-    }
-
-    /// Bytes faulted in ahead of use.
-    pub(crate) fn ahead_bytes(&self) -> usize {
-        self.ahead.unused_bytes()
     }
 
     /// Makes an unused span one of the heap.
