@@ -13,14 +13,31 @@ const SLICE_BYTES: usize = 256 << 10;
 
 thread_local! {
     /// Buffers of this thread that wait to be freed.
-    static LATER: RefCell<Vec<Vec<u8>>> = const { RefCell::new(Vec::new()) };
+    static LATER: RefCell<Vec<Box<dyn Buffer>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What is freed in slices.
+trait Buffer {
+    /// Gives a part back. True: that was all but one slice.
+    fn shrink(&mut self) -> bool;
+}
+
+impl<T: Copy> Buffer for Vec<T> {
+    fn shrink(&mut self) -> bool {
+        if self.capacity() * size_of::<T>() < 2 * SLICE_BYTES {
+            return true;
+        }
+        // A mapping of its own, so this cuts off its end in place.
+        self.shrink_to(self.capacity() - SLICE_BYTES / size_of::<T>());
+        false
+    }
 }
 
 /// Frees a buffer by and by (`free_some`), if it is large: to give 20 MB back to the system takes milliseconds.
-pub fn free_later(mut buffer: Vec<u8>) {
-    if buffer.capacity() >= SLICE_BYTES {
+pub fn free_later<T: Copy + 'static>(mut buffer: Vec<T>) {
+    if buffer.capacity() * size_of::<T>() >= SLICE_BYTES {
         buffer.clear();
-        LATER.with_borrow_mut(|later| later.push(buffer));
+        LATER.with_borrow_mut(|later| later.push(Box::new(buffer)));
     }
 }
 
@@ -28,11 +45,8 @@ pub fn free_later(mut buffer: Vec<u8>) {
 pub fn free_some() -> bool {
     LATER.with_borrow_mut(|later| {
         let Some(buffer) = later.last_mut() else { return false };
-        if buffer.capacity() < 2 * SLICE_BYTES {
+        if buffer.shrink() {
             later.pop();
-        } else {
-            // A mapping of its own, so this cuts off its end in place.
-            buffer.shrink_to(buffer.capacity() - SLICE_BYTES);
         }
         true
     })
@@ -57,10 +71,10 @@ mod tests {
 
     #[test]
     fn what_is_large_is_freed_in_slices() {
-        free_later(vec![1; SLICE_BYTES / 2]);
+        free_later(vec![1_u8; SLICE_BYTES / 2]);
         assert!(!free_some(), "freed at once");
-        free_later(vec![1; SLICE_BYTES]);
-        free_later(vec![1; 4 * SLICE_BYTES]);
+        free_later(vec![1_u8; SLICE_BYTES]);
+        free_later(vec![1_u32; SLICE_BYTES]);
         let mut slices = 0;
         while free_some() {
             slices += 1;

@@ -49,7 +49,24 @@ impl Runs {
         self.count += 1;
     }
 
-    /// Adds a run of `count` elements.
+    /// The elements that come next, as far as they lie together; none: all were taken.
+    pub fn front(&self) -> &[u8] {
+        self.pieces.front().map_or(&[], |piece| &piece[self.at..])
+    }
+
+    /// So many bytes of those were taken.
+    pub fn pass(&mut self, bytes: usize) {
+        self.at += bytes;
+        if self.pieces.front().is_some_and(|piece| piece.len() == self.at) {
+            self.at = 0;
+            self.pieces.pop_front().into_iter().for_each(|piece| {
+                self.bytes -= piece.len();
+                heap::free_later(piece);
+            });
+        }
+    }
+
+    /// Adds a run of `count` elements, which stay together.
     pub fn push_run(&mut self, run: &[u8], count: usize) {
         self.last().extend_from_slice(run);
         self.bytes += run.len();
@@ -62,20 +79,22 @@ impl Runs {
 
     /// Writes elements, until all are, the budget is spent or the client has enough to take. True: all are.
     pub fn write(&mut self, ctx: &mut Ctx<'_>, budget: &mut Budget) -> bool {
-        while let Some(piece) = self.pieces.front() {
-            let mut entries = Entries::new(&piece[self.at..]);
-            while let Some(entry) = entries.next() {
+        loop {
+            let run = self.front();
+            let mut entries = Entries::new(run);
+            let mut full = false;
+            while !full && let Some(entry) = entries.next() {
                 ctx.reply.entry(entry);
-                if budget.is_spent(64) || ctx.out().queued() > OUT_HIGH_BYTES {
-                    self.at = piece.len() - entries.rest().len();
-                    return false;
-                }
+                full = budget.is_spent(64) || ctx.out().queued() > OUT_HIGH_BYTES;
             }
-            self.bytes -= piece.len();
-            self.at = 0;
-            self.pieces.pop_front().into_iter().for_each(heap::free_later);
+            self.pass(run.len() - entries.rest().len());
+            if self.front().is_empty() {
+                return true;
+            }
+            if full {
+                return false;
+            }
         }
-        true
     }
 
     pub fn bytes(&self) -> usize {

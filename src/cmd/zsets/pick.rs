@@ -7,6 +7,7 @@ use crate::base::rng::Rng;
 use crate::cmd::ctx::{Args, Budget, Ctx, FIRST_SLICE, Failure, Outcome, Task};
 use crate::cmd::many::OUT_HIGH_BYTES;
 use crate::cmd::options::parse_int;
+use crate::cmd::runs::Runs;
 use crate::cmd::stream;
 use crate::db::hold::Mode;
 use crate::proto::errors;
@@ -69,7 +70,7 @@ fn random_members(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<Outcome, Failure>
         return Ok(stream::elements::<Zset>(ctx, key, plan)?.unwrap_or(Outcome::Done));
     }
     let ranks = Ranks { wanted, ..Ranks::default() };
-    let work = Sample { name: args[1].to_vec(), with_scores, ranks, run: Vec::new() };
+    let work = Sample { name: args[1].to_vec(), with_scores, ranks, found: Runs::default() };
     Ok(if wanted > AT_ONCE { in_slices(ctx, vec![args[1].to_vec()], Mode::Shared, work) } else { at_once(ctx, work) })
 }
 
@@ -177,7 +178,7 @@ struct Sample {
     name: Vec<u8>,
     with_scores: bool,
     ranks: Ranks,
-    run: Vec<u8>,
+    found: Runs,
 }
 
 impl Work for Sample {
@@ -187,7 +188,7 @@ impl Work for Sample {
             let rng = &mut *ctx.rng;
             let Some(look) = ctx.db.look::<Zset>(key)? else {
                 // It has expired meanwhile.
-                self.run.clear();
+                self.found = Runs::default();
                 self.ranks.found = 0;
                 break;
             };
@@ -200,7 +201,7 @@ impl Work for Sample {
                 }
                 let Some(rank) = self.ranks.pick(rng) else { continue };
                 if let Some(pair) = look.pairs(Span { skip: rank, reverse: false }, 1).next() {
-                    pair.put(look.slab, &mut self.run);
+                    self.found.push_with(|run| pair.put(look.slab, run));
                 }
             }
             if !self.ranks.is_complete() && budget.is_spent(1) {
@@ -214,10 +215,10 @@ impl Work for Sample {
             members_head(&mut ctx.reply, found)
         }
         let nested = with_scores && ctx.reply.is_v3();
-        Ok(Some(Output::Run { run: std::mem::take(&mut self.run), at: 0, with_scores, nested }))
+        Ok(Some(Output::Runs { runs: std::mem::take(&mut self.found), with_scores, nested }))
     }
 
     fn bytes(&self) -> usize {
-        self.name.capacity() + self.run.capacity() + self.ranks.drawn.capacity() * 2 * size_of::<usize>()
+        self.name.capacity() + self.found.bytes() + self.ranks.drawn.capacity() * 2 * size_of::<usize>()
     }
 }
