@@ -16,6 +16,7 @@ pub mod expire;
 pub mod figures;
 pub mod fleet;
 pub mod hashes;
+mod held;
 pub mod info;
 pub mod introspect;
 pub mod keys;

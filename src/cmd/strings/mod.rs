@@ -2,14 +2,11 @@
 //! of values, `counter` numbers, `pairs` MSETNX and MSETEX, `lcs` LCS.
 mod compare;
 mod counter;
-mod held;
 mod lcs;
 mod options;
 mod pairs;
 mod range;
 mod set;
-
-pub(super) use held::HeldName;
 
 pub use compare::{delex, delifeq, digest};
 pub use counter::{decr, decrby, incr, incrby, incrbyfloat};
