@@ -62,6 +62,13 @@ pub fn parse_u64(text: &[u8]) -> Option<u64> {
     Some(value)
 }
 
+/// How many decimal digits a number has.
+#[inline]
+#[must_use]
+pub fn digits(number: u64) -> usize {
+    number.checked_ilog10().map_or(1, |log| log as usize + 1)
+}
+
 /// Formats `value` into the end of `buf` and returns the digits.
 #[inline]
 pub fn write_u64(buf: &mut [u8; MAX_DIGITS], mut value: u64) -> &[u8] {

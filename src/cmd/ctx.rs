@@ -48,12 +48,23 @@ pub struct Exec {
     pub secrets: Option<fn(Args<'_>) -> Vec<usize>>,
     /// Writes what it has done for the append-only file (`cmd::record`); `None`: the command itself says it.
     pub told: Option<fn(&mut Ctx<'_>, Args<'_>)>,
+    /// With so many arguments it is logged as it came, whatever `told` says; 0: it may be otherwise.
+    pub as_came: u8,
 }
 
 impl Exec {
     #[must_use]
     pub const fn new(run: Run) -> Exec {
-        Exec { run, value_arg: 0, sliced: None, whole: None, channels: Channels::None, secrets: None, told: None }
+        Exec {
+            run,
+            value_arg: 0,
+            sliced: None,
+            whole: None,
+            channels: Channels::None,
+            secrets: None,
+            told: None,
+            as_came: 0,
+        }
     }
 
     #[must_use]
@@ -81,6 +92,11 @@ impl Exec {
     #[must_use]
     pub const fn told(self, told: fn(&mut Ctx<'_>, Args<'_>)) -> Exec {
         Exec { told: Some(told), ..self }
+    }
+
+    #[must_use]
+    pub const fn as_came(self, argc: u8) -> Exec {
+        Exec { as_came: argc, ..self }
     }
 
     #[must_use]
@@ -498,6 +514,9 @@ impl<'a> Ctx<'a> {
     #[inline(never)]
     fn tell(&mut self, database: usize, bytes: &[u8], hash: u64, event: Event) {
         self.record_task();
+        if self.db.is_only_logged(hash, event) {
+            return;
+        }
         let key = Key { bytes, hash, site: Site::NONE };
         self.db.mark_changed(database, key.hash);
         let by = if self.me == NOBODY { 0 } else { self.clients.get(self.me).id };

@@ -2,6 +2,7 @@
 //! Reads of a command only its row. Knows nothing of bytes on the wire or of sockets.
 mod batch;
 mod checks;
+mod logged;
 mod pipeline;
 mod received;
 mod silent;
@@ -200,8 +201,12 @@ impl<A: Access> Engine<A> {
     pub fn hand_over_log(&mut self) {
         if self.blocking.logs() {
             let gone = self.keyspace.take_gone();
+            if gone.is_empty() && self.recorder.is_empty() {
+                return;
+            }
             let batch = self.recorder.take(gone);
-            self.store.log.push(&self.store, self.fleet.me(), batch);
+            let spare = self.store.log.push(&self.store, self.fleet.me(), batch);
+            self.recorder.go_on_with(spare);
         }
     }
 

@@ -12,6 +12,7 @@
 use super::Engine;
 use super::batch::{Batch, Request, Share, narrow};
 use super::checks::{HOLDS, Verdict, WATCHED, lock, look_twice};
+use super::logged;
 use super::timed::Timed;
 use super::transaction::{Executed, execute};
 use crate::base::out::Out;
@@ -30,6 +31,9 @@ use crate::db::{Access, Locate};
 use crate::proto::carry::Carry;
 use crate::proto::errors;
 use crate::table::Site;
+
+/// What of `Ctx::changed` counts keys.
+pub(super) const KEYS: u64 = !(FAILED | AWAITED);
 
 /// Requests whose items are fetched together.
 const AHEAD: usize = 12;
@@ -199,6 +203,11 @@ impl<A: Access> Engine<A> {
                             break;
                         }
                     }
+                } else if !alone && !heeded && ctx.logs_as_it_came(row, argv.len()) {
+                    let ran;
+                    (ran, outcome) = logged::go_on::<A>(&mut ctx, row, batch, request, &dozen[i..], outcome);
+                    i += ran;
+                    argv = batch.args_of(&dozen[i - 1]);
                 }
                 stretch.add(row.short_number(), i - first);
                 if ctx.changed != 0 {
@@ -483,7 +492,6 @@ fn apply_effects_of(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'
 
 #[inline(always)]
 fn effects(ctx: &mut Ctx<'_>, command: Option<(&'static Command<Exec>, Args<'_>)>) {
-    const KEYS: u64 = !(FAILED | AWAITED);
     if ctx.changed & KEYS != 0 {
         if ctx.blocking.has_follow_up() {
             follow_up(ctx, command);

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// A server that logs into a folder.
-fn server_in(folder: &Folder, arguments: &[&str]) -> Server {
+pub fn server_in(folder: &Folder, arguments: &[&str]) -> Server {
     let dir = folder.path().to_str().expect("a name in text").to_string();
     Server::with(&[&["--dir", &dir, "--databases", "16", "--save", "", "--appendonly", "yes"], arguments].concat())
 }
@@ -20,7 +20,7 @@ fn redis_in(folder: &Folder, arguments: &[&str]) -> Option<Server> {
 }
 
 /// A client of a server that has loaded its files.
-fn loaded(server: &Server) -> Client {
+pub fn loaded(server: &Server) -> Client {
     let mut c = server.client();
     eventually("the log is loaded", || !c.run("DBSIZE").is_error());
     c
@@ -40,7 +40,7 @@ fn log_path(folder: &Folder, name: &str) -> PathBuf {
 }
 
 /// The commands of the increments, a line each, in small letters; times are left out.
-fn logged(folder: &Folder) -> Vec<String> {
+pub fn logged(folder: &Folder) -> Vec<String> {
     let manifest = fs::read_to_string(log_path(folder, "appendonly.aof.manifest")).expect("a manifest");
     let mut lines = Vec::new();
     for line in manifest.lines().filter(|line| line.ends_with("type i")) {

@@ -56,7 +56,19 @@ pub struct Batch {
     pub values: VecDeque<(usize, BlobRef)>,
 }
 
+/// Spare batches that are kept have no more memory than this, and there are so many for each worker.
+const SPARE_BYTES: usize = 1 << 20;
+const SPARE_MAX: usize = 2;
+
 impl Batch {
+    /// The same memory without what is in it, unless it is very much.
+    fn emptied(mut self) -> Option<Batch> {
+        self.bytes.clear();
+        self.entries.clear();
+        self.values.clear();
+        (self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>() <= SPARE_BYTES).then_some(self)
+    }
+
     fn weight(&self) -> u64 {
         let values: usize = self.values.iter().map(|(_, value)| value.len()).sum();
         (self.bytes.len() + values) as u64
@@ -88,6 +100,10 @@ struct Queues {
     orders: VecDeque<(u64, Order)>,
     /// Somebody waits for what was written to last.
     sync: bool,
+    /// The thread waits for something to do.
+    waits: bool,
+    /// Batches that were written, for their memory.
+    spare: Vec<Batch>,
 }
 
 /// What INFO tells, and the rewrite that goes on.
@@ -225,22 +241,29 @@ impl Log {
 
     // ---- what workers do ----
 
-    /// Hands over what a worker has logged.
-    pub fn push(&self, store: &Store, worker: usize, batch: Batch) {
+    /// Hands over what a worker has logged; an empty batch for what it logs next.
+    #[must_use]
+    pub fn push(&self, store: &Store, worker: usize, batch: Batch) -> Batch {
         if batch.entries.is_empty() {
-            return;
+            return batch;
         }
         let weight = batch.weight();
         let behind = batch.entries.last().map_or(0, |entry| entry.position + 1);
         self.handed.fetch_max(behind, Ordering::AcqRel);
         let pending = self.pending_bytes.fetch_add(weight, Ordering::AcqRel) + weight;
-        lock(&self.queues).of[worker].push_back(batch);
-        self.changed.notify_one();
+        let mut queues = lock(&self.queues);
+        queues.of[worker].push_back(batch);
+        let (waits, spare) = (queues.waits, queues.spare.pop());
+        drop(queues);
+        if waits {
+            self.changed.notify_one();
+        }
         if pending > LAG_BYTES {
             store.set_flag(flag::LAGGING, true);
             // It may have got rid of all of it meanwhile.
             self.unlag(store);
         }
+        spare.unwrap_or_default()
     }
 
     fn unlag(&self, store: &Store) {

@@ -202,7 +202,7 @@ impl World {
         // In any order of the workers.
         let first = usize::try_from(self.rng.below(workers as u64)).unwrap();
         for worker in (first..workers).chain(0..first) {
-            self.log.push(&self.store, worker, std::mem::take(&mut batches[worker]));
+            let _ = self.log.push(&self.store, worker, std::mem::take(&mut batches[worker]));
         }
     }
 
@@ -326,7 +326,7 @@ fn more_than_the_disk_takes() {
         command::put(&mut batch.bytes, &[b"LARGE", &large]);
         batch.entries.push(Entry { position: world.next, from: 0, to: 0, end: batch.bytes.len() });
         world.next += 1;
-        world.log.push(&world.store, 0, batch);
+        let _ = world.log.push(&world.store, 0, batch);
     };
     for _ in 0..63 {
         push(&mut world);
