@@ -66,7 +66,13 @@ pub fn parse_u64(text: &[u8]) -> Option<u64> {
 #[inline]
 #[must_use]
 pub fn digits(number: u64) -> usize {
-    number.checked_ilog10().map_or(1, |log| log as usize + 1)
+    // Most numbers that are asked for are lengths of short texts.
+    match number {
+        0..10 => 1,
+        10..100 => 2,
+        100..1000 => 3,
+        _ => number.ilog10() as usize + 1,
+    }
 }
 
 /// Formats `value` into the end of `buf` and returns the digits.

@@ -288,10 +288,16 @@ impl Switch {
             None
         } else {
             let position = ctx.db.position();
-            Some(ctx.store.log.begin_prepared(ctx.store, position).map_err(|error| error.to_string()).map(|path| {
-                ctx.db.each_shard(|shard| shard.listeners.set_logged(true));
-                persistence::begin_base(&mut ctx.db, ctx.store, ctx.config, path, counted);
-            }))
+            Some(
+                ctx.store
+                    .log
+                    .begin_prepared(ctx.store, position, ctx.config.log.snapshot_base)
+                    .map_err(|error| error.to_string())
+                    .map(|path| {
+                        ctx.db.each_shard(|shard| shard.listeners.set_logged(true));
+                        persistence::begin_base(&mut ctx.db, ctx.store, ctx.config, path, counted);
+                    }),
+            )
         };
         ctx.db.lock_none();
         begun

@@ -325,12 +325,19 @@ impl Ctx<'_> {
     }
 
     /// The task that takes a step has changed something for the first time.
+    #[inline]
     pub fn record_task(&mut self) {
-        let Some(told) = self.recorder.task.take() else { return };
+        if let Some(told) = self.recorder.task.take() {
+            self.record_told(*told);
+        }
+    }
+
+    #[cold]
+    fn record_told(&mut self, told: Told) {
         if !self.is_recorded() {
             return;
         }
-        let Told { row, args, value } = *told;
+        let Told { row, args, value } = told;
         let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
         self.recorder.value = value;
         self.write(row, &args);

@@ -156,7 +156,6 @@ Fixed Number "active-defrag-threshold-upper" [] = "100";
 Fixed Number "active-expire-effort" [] = "1";
 Fixed Switch "activerehashing" [] = "yes";
 Fixed Switch "always-show-logo" [] = "no";
-Fixed Switch "aof-use-rdb-preamble" [] = "yes";
 Fixed Switch "aof-rewrite-incremental-fsync" [] = "yes";
 Later Words "bind-source-addr" [] = "";
 Fixed Word "bio_cpulist" [] = "";

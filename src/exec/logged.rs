@@ -20,6 +20,17 @@ use std::ops::Range;
 const COUNT_BYTES: usize = 4;
 const NAME_AT: usize = 8;
 
+/// How long such a request is if it has no needless digits.
+fn plain_bytes(args: Args<'_>) -> usize {
+    COUNT_BYTES + args.iter().map(|arg| 5 + int::digits(arg.len() as u64) + arg.len()).sum::<usize>()
+}
+
+/// The same of a request that follows one that is as it came, with as many arguments: it begins where that ends.
+fn follows_as_it_came(window: &[u8], before: &Range<usize>, args: Args<'_>, end: usize) -> bool {
+    let head = |at: usize| window.get(at..)?.first_chunk::<NAME_AT>();
+    head(before.start).is_some_and(|first| head(before.end) == Some(first)) && before.end + plain_bytes(args) == end
+}
+
 /// The bytes of a request in its window, if they are what the log writes: its headers have no needless digits, and it is not an inline one.
 fn as_it_came(window: &[u8], args: Args<'_>, end: usize) -> Option<Range<usize>> {
     let name = *args.first()?;
@@ -27,14 +38,13 @@ fn as_it_came(window: &[u8], args: Args<'_>, end: usize) -> Option<Range<usize>>
     let bytes = window.get(start..end)?;
     let mark = [b'*', b'0'.wrapping_add(u8::try_from(args.len()).ok()?), b'\r', b'\n', b'$'];
     let behind = NAME_AT + name.len();
-    let wanted: usize = args.iter().map(|arg| 5 + int::digits(arg.len() as u64) + arg.len()).sum();
     // There is a `*` only where a request begins. The end of a line behind the name: all on one line would be an inline request. Nothing that
     // means the same is shorter; so of this length there is one text.
     let is_plain = args.len() < 10
         && name.len() < 10
         && bytes.starts_with(&mark)
         && bytes.get(behind..behind + 2) == Some(b"\r\n")
-        && bytes.len() == COUNT_BYTES + wanted;
+        && bytes.len() == plain_bytes(args);
     is_plain.then_some(start..end)
 }
 
@@ -47,8 +57,9 @@ fn is_plain(ctx: &Ctx<'_>, outcome: Outcome) -> bool {
         && ctx.has_said_nothing()
 }
 
-/// The first of some requests has run. If it is to be logged as it came, runs those behind it, which are alike, as long as they are too. How many
+/// The first of some requests has run, and something is to be done behind it. If it is to be logged as it came, runs those behind it, which are alike, as long as they are too. How many
 /// of these have run, and what came of the last. What it has changed is not logged yet if `Ctx::changed` says that it has changed something.
+#[cold]
 #[inline(never)]
 pub(super) fn go_on<A: Access>(
     ctx: &mut Ctx<'_>,
@@ -59,10 +70,11 @@ pub(super) fn go_on<A: Access>(
     mut outcome: Outcome,
 ) -> (usize, Outcome) {
     let window = batch.window;
-    if !is_plain(ctx, outcome) {
+    let first_args = batch.args_of(first);
+    if !ctx.logs_as_it_came(row, first_args.len()) || !is_plain(ctx, outcome) {
         return (0, outcome);
     }
-    let Some(mut whole) = as_it_came(window, batch.args_of(first), first.end as usize) else { return (0, outcome) };
+    let Some(mut whole) = as_it_came(window, first_args, first.end as usize) else { return (0, outcome) };
     ctx.stats.dirty += std::mem::take(&mut ctx.changed) & KEYS;
     if A::SHARED {
         ctx.record_as_came(&window[whole.clone()]);
@@ -83,16 +95,15 @@ pub(super) fn go_on<A: Access>(
         if !is_plain(ctx, outcome) {
             break;
         }
-        match as_it_came(window, args, request.end as usize) {
-            Some(bytes) if bytes.start == whole.end => {
-                ctx.stats.dirty += std::mem::take(&mut ctx.changed) & KEYS;
-                whole.end = bytes.end;
-                if A::SHARED {
-                    ctx.record_as_came(&window[bytes]);
-                }
-            }
-            _ => break,
+        let end = request.end as usize;
+        if !follows_as_it_came(window, &whole, args, end) {
+            break;
         }
+        ctx.stats.dirty += std::mem::take(&mut ctx.changed) & KEYS;
+        if A::SHARED {
+            ctx.record_as_came(&window[whole.end..end]);
+        }
+        whole.end = end;
     }
     if !A::SHARED {
         // What the last has changed comes behind it.
@@ -144,7 +155,7 @@ mod tests {
         fn what_is_as_the_log_writes_it(pieces in prop::collection::vec(prop::sample::select(PIECES), 1..10)) {
             let bytes = pieces.concat();
             let arena = Bump::new();
-            let mut at = 0;
+            let (mut at, mut before) = (0, None::<(Range<usize>, usize)>);
             loop {
                 let mut args = ArenaVec::new_in(&arena);
                 let Ok(resp::Parsed::Request { end }) = resp::parse(&bytes, at, &limits(), &mut args) else { break };
@@ -153,7 +164,15 @@ mod tests {
                 }
                 let mut wanted = Vec::new();
                 crate::persist::aof::command::put(&mut wanted, &args);
-                match as_it_came(&bytes, &args, end) {
+                let came = as_it_came(&bytes, &args, end);
+                if let Some((before, argc)) = before
+                    && argc == args.len()
+                    && follows_as_it_came(&bytes, &before, &args, end)
+                {
+                    prop_assert_eq!(came.clone(), Some(before.end..end));
+                }
+                before = came.clone().map(|range| (range, args.len()));
+                match came {
                     Some(range) => prop_assert_eq!((range.start, &bytes[range]), (at, &wanted[..])),
                     None => prop_assert!(args.is_empty() || bytes[at..end] != wanted[..]),
                 }

@@ -230,9 +230,11 @@ impl<A: Access> Engine<A> {
     /// If its files cannot be opened.
     pub fn begin_log(&mut self) -> std::io::Result<()> {
         let log = &self.store.log;
+        let snapshot = self.config.log.snapshot_base;
         let file = log.with_files(|files| {
             if files.is_empty() {
-                files.begin_base(&crate::store::empty_snapshot())?;
+                let bytes = if snapshot { crate::store::empty_snapshot() } else { Vec::new() };
+                files.begin_base(&bytes, snapshot)?;
             }
             files.reopen()
         })?;

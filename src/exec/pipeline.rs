@@ -185,29 +185,32 @@ impl<A: Access> Engine<A> {
                 let first = i;
                 i += 1;
                 // What was found of a request holds of those behind it that are alike: they run one after the other.
-                if !alone && !heeded && i < dozen.len() && goes_on(&ctx, outcome) {
-                    let alike = Request::alike(request, &dozen[i..]);
-                    for (request, each) in alike.iter().zip(batch.args_of_each(alike)) {
-                        if A::SHARED {
-                            lock(&mut ctx, row, each, request.hash);
-                            if ctx.db.is_holding() {
+                if !alone && !heeded && i < dozen.len() {
+                    if goes_on(&ctx, outcome) {
+                        let alike = Request::alike(request, &dozen[i..]);
+                        for (request, each) in alike.iter().zip(batch.args_of_each(alike)) {
+                            if A::SHARED {
+                                lock(&mut ctx, row, each, request.hash);
+                                if ctx.db.is_holding() {
+                                    break;
+                                }
+                            }
+                            argv = each;
+                            ctx.hash = request.hash;
+                            ctx.site = request.site;
+                            outcome = (row.run.run)(&mut ctx, argv);
+                            i += 1;
+                            if !goes_on(&ctx, outcome) {
                                 break;
                             }
                         }
-                        argv = each;
-                        ctx.hash = request.hash;
-                        ctx.site = request.site;
-                        outcome = (row.run.run)(&mut ctx, argv);
-                        i += 1;
-                        if !goes_on(&ctx, outcome) {
-                            break;
-                        }
+                    } else {
+                        let rest = &dozen[i..];
+                        let ran;
+                        (ran, outcome) = logged::go_on::<A>(&mut ctx, row, batch, request, rest, outcome);
+                        i += ran;
+                        argv = batch.args_of(&dozen[i - 1]);
                     }
-                } else if !alone && !heeded && ctx.logs_as_it_came(row, argv.len()) {
-                    let ran;
-                    (ran, outcome) = logged::go_on::<A>(&mut ctx, row, batch, request, &dozen[i..], outcome);
-                    i += ran;
-                    argv = batch.args_of(&dozen[i - 1]);
                 }
                 stretch.add(row.short_number(), i - first);
                 if ctx.changed != 0 {

@@ -13,7 +13,7 @@ pub fn server_in(folder: &Folder, arguments: &[&str]) -> Server {
     Server::with(&[&["--dir", &dir, "--databases", "16", "--save", "", "--appendonly", "yes"], arguments].concat())
 }
 
-fn redis_in(folder: &Folder, arguments: &[&str]) -> Option<Server> {
+pub fn redis_in(folder: &Folder, arguments: &[&str]) -> Option<Server> {
     let dir = folder.path().to_str().expect("a name in text").to_string();
     let binary = program("redis-server")?;
     Some(Server::other(&binary, &[&["--dir", &dir, "--save", "", "--appendonly", "yes"], arguments].concat()))
@@ -35,7 +35,7 @@ fn lasts(client: &mut Client) {
     client.expect("WAITAOF 1 0 0", "[:1, :0]");
 }
 
-fn log_path(folder: &Folder, name: &str) -> PathBuf {
+pub fn log_path(folder: &Folder, name: &str) -> PathBuf {
     folder.path().join("appendonlydir").join(name)
 }
 
@@ -241,7 +241,7 @@ fn all_comes_back() {
 }
 
 /// `redis-check-aof` looks at the files.
-fn check(folder: &Folder, good: bool) {
+pub fn check(folder: &Folder, good: bool) {
     let Some(check) = program("redis-check-aof") else { return };
     let told = Command::new(check).arg(log_path(folder, "appendonly.aof.manifest")).output().expect("it runs");
     assert_eq!(told.status.success(), good, "{}", String::from_utf8_lossy(&told.stdout));

@@ -1,8 +1,9 @@
 //! Pipelines of requests that are alike, while changes are logged: they are logged in one piece as they came, but for those that must not be.
 
-use crate::aof::{loaded, logged, server_in};
-use crate::harness::{Folder, eventually, request};
-use crate::persistence::{assert_same, state};
+use crate::aof::{check, loaded, log_path, logged, redis_in, server_in};
+use crate::harness::{Folder, eventually, request, skip};
+use crate::persistence::{assert_same, fill, state};
+use std::fs;
 
 /// A cheap generator, as what matters is only that neighbours are often alike.
 struct Random(u64);
@@ -149,5 +150,55 @@ fn what_is_logged_of_a_pipeline() {
             "sadd s 3",
         ];
         assert_eq!(lines, want, "{workers} workers");
+    }
+}
+
+#[test]
+fn rewritten_as_commands() {
+    for workers in ["1", "3"] {
+        let folder = Folder::new();
+        let arguments = ["--workers", workers, "--aof-use-rdb-preamble", "no"];
+        let server = server_in(&folder, &arguments);
+        let mut c = loaded(&server);
+        let first = fs::read(log_path(&folder, "appendonly.aof.1.base.aof")).expect("a base file");
+        assert!(first.is_empty(), "nothing was there");
+        fill(&mut c);
+        for n in 0..300 {
+            let (key, field) = (format!("deadline:{}", n % 3), format!("field {n}"));
+            assert_eq!(c.call(&["ZADD", &key, "1.5", &field]).int(), 1);
+            assert_eq!(c.call(&["HSET", "hash:timed", &field, "x"]).int(), 1);
+        }
+        c.expect("PEXPIREAT deadline:1 4000000000000", ":1");
+        c.expect("PEXPIREAT deadline:2 4000000000001", ":1");
+        let c3 = c.run("HPEXPIREAT hash:timed 4000000000002 FIELDS 1 'field 7'");
+        assert_eq!(c3.items().len(), 1);
+        c.expect("BGREWRITEAOF", "+Background append only file rewriting started");
+        eventually("it is rewritten", || c.info("aof_rewrites") == "1");
+        c.expect("SET later x", "+OK");
+        let want = state(&mut c);
+        let times = c.run("HPEXPIRETIME hash:timed FIELDS 2 'field 7' 'field 8'").to_string();
+        c.send(&request(&["SHUTDOWN"]));
+        c.expect_closed();
+        drop(server);
+        let base = fs::read(log_path(&folder, "appendonly.aof.2.base.aof")).expect("a base file");
+        assert!(base.starts_with(b"*2\r\n$6\r\nSELECT\r\n"), "it has commands");
+        assert!(fs::metadata(log_path(&folder, "appendonly.aof.1.base.aof")).is_err(), "the old one has gone");
+        check(&folder, true);
+        let server = server_in(&folder, &arguments);
+        let mut c = loaded(&server);
+        assert_same(&state(&mut c), &want, &format!("{workers} workers"));
+        assert_eq!(c.run("HPEXPIRETIME hash:timed FIELDS 2 'field 7' 'field 8'").to_string(), times);
+        // Deadlines of fields came after Redis 7.0.
+        c.expect("DEL hash:timed", ":1");
+        c.expect("BGREWRITEAOF", "+Background append only file rewriting started");
+        eventually("it is rewritten", || c.info("aof_rewrites") == "1");
+        let want = state(&mut c);
+        c.send(&request(&["SHUTDOWN"]));
+        c.expect_closed();
+        drop(server);
+        match redis_in(&folder, &["--databases", "16"]) {
+            None => skip("rewritten_as_commands", "there is no redis-server"),
+            Some(redis) => assert_same(&state(&mut loaded(&redis)), &want, "loaded by redis-server"),
+        }
     }
 }

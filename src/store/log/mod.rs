@@ -403,30 +403,35 @@ impl Log {
     }
 
     /// A rewrite begins: from this position on entries go to the increment that was prepared. Called with all shards locked. The path of the base
-    /// file to be written.
+    /// file to be written, `snapshot`: which is one.
     ///
     /// # Errors
     /// If none was prepared.
-    pub fn cut(&self, position: u64) -> std::io::Result<std::path::PathBuf> {
+    pub fn cut(&self, position: u64, snapshot: bool) -> std::io::Result<std::path::PathBuf> {
         let (file, first) = self.take_prepared()?;
         lock(&self.queues).orders.push_back((position, Order::Switch(file)));
         self.changed.notify_one();
-        self.first_base(first)
+        self.first_base(first, snapshot)
     }
 
     /// The log begins with the increment that was prepared, and a rewrite. Called with all shards locked.
     ///
     /// # Errors
     /// If none was prepared, or the thread cannot be started.
-    pub fn begin_prepared(self: &Arc<Self>, store: &Arc<Store>, position: u64) -> std::io::Result<std::path::PathBuf> {
+    pub fn begin_prepared(
+        self: &Arc<Self>,
+        store: &Arc<Store>,
+        position: u64,
+        snapshot: bool,
+    ) -> std::io::Result<std::path::PathBuf> {
         let (file, first) = self.take_prepared()?;
         self.begin(store, file, position)?;
-        self.first_base(first)
+        self.first_base(first, snapshot)
     }
 
-    fn first_base(&self, first: File) -> std::io::Result<std::path::PathBuf> {
+    fn first_base(&self, first: File, snapshot: bool) -> std::io::Result<std::path::PathBuf> {
         let base = self.with_files(|files| {
-            let base = files.next_base(true);
+            let base = files.next_base(snapshot);
             Ok((files.path(&base), base))
         })?;
         *lock(&self.rewrite) = Some(Rewrite { base: base.1, first });

@@ -181,7 +181,7 @@ impl World {
         let store = Arc::new(Store::new(workers, 0));
         let log = Arc::clone(&store.log);
         let mut files = Files::find(Arc::new(disk.clone()), folder(), "x").unwrap();
-        files.begin_base(b"0").unwrap();
+        files.begin_base(b"0", true).unwrap();
         let (file, _) = files.reopen().unwrap();
         log.set_files(files);
         log.set(Settings { fsync, ..Settings::default() });
@@ -238,7 +238,7 @@ fn crashes(workers: usize, fsync: Fsync, seed: u64) {
             world.eventually("the next file is made", Log::is_prepared);
             world.write(workers);
             let position = world.next;
-            let path = world.log.cut(position).unwrap();
+            let path = world.log.cut(position, true).unwrap();
             world.crash();
             world.write(workers);
             let draft = path.with_file_name("temp");
