@@ -49,7 +49,7 @@ pub struct Exec {
     /// Writes what it has done for the append-only file (`cmd::record`); `None`: the command itself says it.
     pub told: Option<fn(&mut Ctx<'_>, Args<'_>)>,
     /// With so many arguments it is logged as it came, whatever `told` says; 0: it may be otherwise.
-    pub as_came: u8,
+    pub plain: u8,
 }
 
 impl Exec {
@@ -63,7 +63,7 @@ impl Exec {
             channels: Channels::None,
             secrets: None,
             told: None,
-            as_came: 0,
+            plain: 0,
         }
     }
 
@@ -86,17 +86,6 @@ impl Exec {
     #[must_use]
     pub const fn with_secrets(self, secrets: fn(Args<'_>) -> Vec<usize>) -> Exec {
         Exec { secrets: Some(secrets), ..self }
-    }
-
-    /// The same, for which `told` writes what it has done.
-    #[must_use]
-    pub const fn told(self, told: fn(&mut Ctx<'_>, Args<'_>)) -> Exec {
-        Exec { told: Some(told), ..self }
-    }
-
-    #[must_use]
-    pub const fn as_came(self, argc: u8) -> Exec {
-        Exec { as_came: argc, ..self }
     }
 
     #[must_use]
@@ -530,14 +519,6 @@ impl<'a> Ctx<'a> {
     pub fn make_ready(&mut self, database: usize, name: &[u8]) {
         self.blocking.make_ready(database, name);
         self.changed |= AWAITED;
-    }
-
-    /// Publishes what has happened to keys so far: before what others must not find in front of it. Waits for no lock of the keyspace.
-    pub fn publish_news(&mut self) {
-        let news = self.db.take_news();
-        if !news.is_empty() {
-            super::notify::publish(news, self.config.notify, self.pubsub);
-        }
     }
 
     /// Does the command run within EXEC? Then it must come to its end, and not wait for anybody.

@@ -28,6 +28,20 @@ const BATCH_BYTES: usize = 256 << 10;
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
+impl Exec {
+    /// The same, for which `told` writes what it has done.
+    #[must_use]
+    pub const fn told(self, told: fn(&mut Ctx<'_>, Args<'_>)) -> Exec {
+        Exec { told: Some(told), ..self }
+    }
+
+    /// The same, which is logged as it came if it has so many arguments.
+    #[must_use]
+    pub const fn as_came(self, argc: u8) -> Exec {
+        Exec { plain: argc, ..self }
+    }
+}
+
 /// A word of a command: its bytes, or a large value.
 #[derive(Clone, Copy)]
 pub enum Word<'a> {
@@ -177,7 +191,7 @@ impl Ctx<'_> {
     #[inline]
     #[must_use]
     pub fn logs_as_it_came(&self, row: &'static Command<Exec>, argc: usize) -> bool {
-        self.blocking.logs() && usize::from(row.run.as_came) == argc
+        self.blocking.logs() && usize::from(row.run.plain) == argc
     }
 
     /// Has the command that has run left it to others to say what it did?

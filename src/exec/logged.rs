@@ -4,7 +4,7 @@
 //!   window  ... | *3 $3 SET $1 a $1 x | *3 $3 SET $1 b $1 y | *3 $3 SET $1 c $1 z | ...
 //!                ╰────────────────── one entry, one copy ────────────────────────╯
 //! ```
-//! Only of commands whose row says so (`Exec::as_came`), which have changed something and concern nobody else, and whose bytes are those that
+//! Only of commands whose row says so (`Exec::plain`), which have changed something and concern nobody else, and whose bytes are those that
 //! the log would have written itself. With several workers each is an entry of its own, as its position is taken under its lock.
 
 use super::batch::{Batch, Request};

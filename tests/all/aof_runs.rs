@@ -15,6 +15,10 @@ impl Random {
         self.0 ^= self.0 << 17;
         self.0 % n
     }
+
+    fn index(&mut self, n: u64) -> usize {
+        usize::try_from(self.below(n)).expect("it is small")
+    }
 }
 
 /// A request as a client might write it: mostly as usual, seldom inline, or behind an empty one.
@@ -30,7 +34,7 @@ fn written(words: &[String], random: &mut Random) -> Vec<u8> {
 fn command(kind: u64, random: &mut Random) -> Vec<String> {
     let key = |random: &mut Random| format!("k{}", random.below(12));
     let value = |random: &mut Random| {
-        "*3\r\n$3\r\nSET".chars().cycle().filter(|c| !c.is_whitespace()).take(random.below(30) as usize + 1).collect()
+        "*3\r\n$3\r\nSET".chars().cycle().filter(|c| !c.is_whitespace()).take(1 + random.index(30)).collect()
     };
     let words: Vec<String> = match kind {
         0 => vec!["SET".into(), key(random), value(random)],
@@ -72,7 +76,7 @@ fn random_pipelines_come_back() {
             }
             // So that whoever waits gets something at the end.
             bytes.extend([request(&["SELECT", "0"]), request(&["RPUSH", "l0", "x"])].concat());
-            for piece in bytes.chunks(1 + random.below(20_000) as usize) {
+            for piece in bytes.chunks(1 + random.index(20_000)) {
                 c.send(piece);
             }
             for _ in 0..count + 2 {
