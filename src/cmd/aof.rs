@@ -83,7 +83,7 @@ pub fn bgrewriteaof(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
     if !ctx.store.log.is_on() {
         return ctx.fail(errors::AOF_IS_OFF);
     }
-    if ctx.store.log.status().rewrite_began.is_some() {
+    if ctx.store.log.is_rewriting() {
         return ctx.fail(errors::REWRITE_IN_PROGRESS);
     }
     ctx.store.log.with_status(|status| status.scheduled = true);

@@ -128,7 +128,7 @@ impl<A: Access> Engine<A> {
     pub fn used_bytes(&mut self) -> u64 {
         let mut data_bytes = 0;
         self.keyspace.each_shard(|shard| data_bytes += shard.used_bytes());
-        data_bytes + self.fleet.sum(&self.stats, Stats::held_bytes)
+        data_bytes + self.fleet.sum(&self.stats, Stats::held_bytes) + self.store.log.pending_bytes()
     }
 
     /// Once a turn: how much of `maxmemory` is left to data. `looks`: what changes slowly is looked at, too.

@@ -365,8 +365,8 @@ fn damaged_files() {
     }
     // Something else in the midst.
     for (bad, why) in [
-        (&b"rubbish"[..], "bad file format"),
-        (b"*1\r\n$7\r\nNOTHERE\r\n", "unknown command 'NOTHERE'"),
+        (&b"rubbish"[..], "Bad file format"),
+        (b"*1\r\n$7\r\nNOTHERE\r\n", "Unknown command 'NOTHERE'"),
         (b"*1\r\n$4\r\nEXEC\r\n", "MULTI and EXEC do not match"),
         (b"*2\r\n$3\r\nGET\r\n$-1\r\n", "a length is no number"),
     ] {

@@ -389,16 +389,23 @@ impl Log {
         self.prepares.load(Ordering::Acquire) && !self.is_prepared()
     }
 
+    /// Does a rewrite begin, or go on?
+    #[must_use]
+    pub fn is_rewriting(&self) -> bool {
+        // What was prepared for a log that is off now is none.
+        self.is_on() && self.prepares.load(Ordering::Acquire) || lock(&self.status).rewrite_began.is_some()
+    }
+
     /// What was prepared is not wanted.
     pub fn discard_prepared(&self) {
         if self.is_prepared() {
             let _ = self.take_prepared();
+            self.prepares.store(false, Ordering::Release);
         }
     }
 
     fn take_prepared(&self) -> std::io::Result<(Box<dyn Appended>, File)> {
         self.is_prepared.store(false, Ordering::Release);
-        self.prepares.store(false, Ordering::Release);
         Ok(lock(&self.prepared).take().ok_or(std::io::ErrorKind::NotFound)?)
     }
 
@@ -408,10 +415,13 @@ impl Log {
     /// # Errors
     /// If none was prepared.
     pub fn cut(&self, position: u64, snapshot: bool) -> std::io::Result<std::path::PathBuf> {
-        let (file, first) = self.take_prepared()?;
-        lock(&self.queues).orders.push_back((position, Order::Switch(file)));
-        self.changed.notify_one();
-        self.first_base(first, snapshot)
+        self.take_prepared()
+            .and_then(|(file, first)| {
+                lock(&self.queues).orders.push_back((position, Order::Switch(file)));
+                self.changed.notify_one();
+                self.first_base(first, snapshot)
+            })
+            .inspect_err(|_| self.prepares.store(false, Ordering::Release))
     }
 
     /// The log begins with the increment that was prepared, and a rewrite. Called with all shards locked.
@@ -424,9 +434,12 @@ impl Log {
         position: u64,
         snapshot: bool,
     ) -> std::io::Result<std::path::PathBuf> {
-        let (file, first) = self.take_prepared()?;
-        self.begin(store, file, position)?;
-        self.first_base(first, snapshot)
+        self.take_prepared()
+            .and_then(|(file, first)| {
+                self.begin(store, file, position)?;
+                self.first_base(first, snapshot)
+            })
+            .inspect_err(|_| self.prepares.store(false, Ordering::Release))
     }
 
     fn first_base(&self, first: File, snapshot: bool) -> std::io::Result<std::path::PathBuf> {
@@ -439,6 +452,8 @@ impl Log {
         status.rewrite_began = Some(Instant::now());
         status.tried = status.rewrite_began;
         status.scheduled = false;
+        // From here on it has begun.
+        self.prepares.store(false, Ordering::Release);
         Ok(base.0)
     }
 
