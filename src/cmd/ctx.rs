@@ -48,12 +48,23 @@ pub struct Exec {
     pub secrets: Option<fn(Args<'_>) -> Vec<usize>>,
     /// Writes what it has done for the append-only file (`cmd::record`); `None`: the command itself says it.
     pub told: Option<fn(&mut Ctx<'_>, Args<'_>)>,
+    /// With so many arguments it is logged as it came, whatever `told` says; 0: it may be otherwise.
+    pub plain: u8,
 }
 
 impl Exec {
     #[must_use]
     pub const fn new(run: Run) -> Exec {
-        Exec { run, value_arg: 0, sliced: None, whole: None, channels: Channels::None, secrets: None, told: None }
+        Exec {
+            run,
+            value_arg: 0,
+            sliced: None,
+            whole: None,
+            channels: Channels::None,
+            secrets: None,
+            told: None,
+            plain: 0,
+        }
     }
 
     #[must_use]
@@ -75,12 +86,6 @@ impl Exec {
     #[must_use]
     pub const fn with_secrets(self, secrets: fn(Args<'_>) -> Vec<usize>) -> Exec {
         Exec { secrets: Some(secrets), ..self }
-    }
-
-    /// The same, for which `told` writes what it has done.
-    #[must_use]
-    pub const fn told(self, told: fn(&mut Ctx<'_>, Args<'_>)) -> Exec {
-        Exec { told: Some(told), ..self }
     }
 
     #[must_use]
@@ -498,6 +503,9 @@ impl<'a> Ctx<'a> {
     #[inline(never)]
     fn tell(&mut self, database: usize, bytes: &[u8], hash: u64, event: Event) {
         self.record_task();
+        if self.db.is_only_logged(hash, event) {
+            return;
+        }
         let key = Key { bytes, hash, site: Site::NONE };
         self.db.mark_changed(database, key.hash);
         let by = if self.me == NOBODY { 0 } else { self.clients.get(self.me).id };
@@ -511,14 +519,6 @@ impl<'a> Ctx<'a> {
     pub fn make_ready(&mut self, database: usize, name: &[u8]) {
         self.blocking.make_ready(database, name);
         self.changed |= AWAITED;
-    }
-
-    /// Publishes what has happened to keys so far: before what others must not find in front of it. Waits for no lock of the keyspace.
-    pub fn publish_news(&mut self) {
-        let news = self.db.take_news();
-        if !news.is_empty() {
-            super::notify::publish(news, self.config.notify, self.pubsub);
-        }
     }
 
     /// Does the command run within EXEC? Then it must come to its end, and not wait for anybody.

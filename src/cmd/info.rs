@@ -176,13 +176,13 @@ fn memory(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
         "rss_overhead_bytes": difference(memory.resident, memory.mapped),
         "mem_fragmentation_ratio": two(ratio(memory.resident, memory.used)),
         "mem_fragmentation_bytes": difference(memory.resident, memory.used),
-        "mem_not_counted_for_evict": 0,
+        "mem_not_counted_for_evict": figures.log_bytes,
         "mem_replication_backlog": 0,
         "mem_total_replication_buffers": 0,
         "mem_clients_slaves": 0,
         "mem_clients_normal": stats.held_bytes(),
         "mem_cluster_links": 0,
-        "mem_aof_buffer": 0,
+        "mem_aof_buffer": figures.log_bytes,
         "mem_allocator": MEM_ALLOCATOR,
         // What it may take of a busy worker, in percent.
         "active_defrag_running": if data.defrag.running > 0 { 25 } else { 0 },
@@ -194,6 +194,7 @@ fn memory(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
 fn persistence(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
     let (saves, load, log) = (ctx.store.stats(), ctx.store.load(), ctx.store.log.status());
     let loading = ctx.store.is_loading();
+    let rewrites = ctx.store.log.is_rewriting();
     let now_s = ctx.db.now_ms() / 1000;
     let seconds = |time: Option<std::time::Duration>| time.map_or(-1, |time| time.as_secs().cast_signed());
     let percent = |part: u64, whole: u64| {
@@ -222,8 +223,8 @@ fn persistence(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
         "rdb_last_load_keys_expired": load.as_ref().map_or(0, |load| load.expired()),
         "rdb_last_load_keys_loaded": load.as_ref().map_or(0, |load| load.keys()),
         "aof_enabled": u8::from(ctx.store.log.is_on()),
-        "aof_rewrite_in_progress": u8::from(log.rewrite_began.is_some()),
-        "aof_rewrite_scheduled": u8::from(log.scheduled && log.rewrite_began.is_none()),
+        "aof_rewrite_in_progress": u8::from(rewrites),
+        "aof_rewrite_scheduled": u8::from(log.scheduled && !rewrites),
         "aof_last_rewrite_time_sec": seconds(log.last_rewrite_time),
         "aof_current_rewrite_time_sec": seconds(log.rewrite_began.map(|began| began.elapsed())),
         "aof_last_bgrewrite_status": status(log.last_rewrite_failed),

@@ -162,6 +162,7 @@ const DEFAULTS: &[(&str, &str, Mutability)] = &[
     ("appenddirname", "appendonlydir", Mutability::Immutable),
     ("appendfsync", "everysec", Mutability::Mutable),
     ("no-appendfsync-on-rewrite", "no", Mutability::Mutable),
+    ("aof-use-rdb-preamble", "yes", Mutability::Mutable),
     ("aof-timestamp-enabled", "no", Mutability::Mutable),
     ("aof-load-truncated", "yes", Mutability::Mutable),
     ("aof-disable-auto-gc", "no", Mutability::Mutable),
@@ -173,7 +174,6 @@ const DEFAULTS: &[(&str, &str, Mutability)] = &[
 #[rustfmt::skip]
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("aof-rewrite-incremental-fsync", "yes"),
-    ("aof-use-rdb-preamble", "yes"),
     ("aof_rewrite_cpulist", ""),
     ("bgsave_cpulist", ""),
     ("busy-reply-threshold", "5000"),

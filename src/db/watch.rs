@@ -15,6 +15,7 @@
 //! Changes come from where they happen: what a command reports (`Ctx::report`), what expires (`Db::expire`, `Shard::background`),
 //! what is flushed or swapped as a whole (here).
 
+use super::event::Event;
 use super::item::Key;
 use super::view::Found;
 use super::{Database, Db, Shard, item_at};
@@ -170,6 +171,13 @@ impl Db<'_> {
         debug_assert!(self.is_locked(hash), "a change is reported under the lock under which it was made");
         self.enter(hash);
         !self.shard.watches.is_empty() || !self.shard.waiters.is_empty() || !self.shard.listeners.is_idle()
+    }
+
+    /// Is all that is to be done of an event that it is logged, which the command is?
+    #[inline]
+    pub fn is_only_logged(&mut self, hash: u64, event: Event) -> bool {
+        self.enter(hash);
+        self.shard.listeners.is_only_logged(event) && self.shard.watches.is_empty() && self.shard.waiters.is_empty()
     }
 
     /// A key of a database was changed: tells those who watch it.

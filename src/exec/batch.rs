@@ -62,6 +62,8 @@ pub struct Batch<'b> {
     pub(super) args: &'b [&'b [u8]],
     /// The items of so many requests were fetched.
     fetched: usize,
+    /// The bytes of the client whose requests run, if they are known.
+    pub window: &'b [u8],
 }
 
 /// The requests of one client in a batch.
@@ -76,7 +78,7 @@ impl<'b> Batch<'b> {
     #[must_use]
     pub fn new(requests: &'b [Request], args: &'b [&'b [u8]]) -> Batch<'b> {
         // A request by itself has nothing to do meanwhile.
-        Batch { requests, args, fetched: usize::from(requests.len() == 1) }
+        Batch { requests, args, fetched: usize::from(requests.len() == 1), window: &[] }
     }
 
     /// The requests of a share.

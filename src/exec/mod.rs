@@ -2,6 +2,7 @@
 //! Reads of a command only its row. Knows nothing of bytes on the wire or of sockets.
 mod batch;
 mod checks;
+mod logged;
 mod pipeline;
 mod received;
 mod silent;
@@ -127,7 +128,7 @@ impl<A: Access> Engine<A> {
     pub fn used_bytes(&mut self) -> u64 {
         let mut data_bytes = 0;
         self.keyspace.each_shard(|shard| data_bytes += shard.used_bytes());
-        data_bytes + self.fleet.sum(&self.stats, Stats::held_bytes)
+        data_bytes + self.fleet.sum(&self.stats, Stats::held_bytes) + self.store.log.pending_bytes()
     }
 
     /// Once a turn: how much of `maxmemory` is left to data. `looks`: what changes slowly is looked at, too.
@@ -200,8 +201,12 @@ impl<A: Access> Engine<A> {
     pub fn hand_over_log(&mut self) {
         if self.blocking.logs() {
             let gone = self.keyspace.take_gone();
+            if gone.is_empty() && self.recorder.is_empty() {
+                return;
+            }
             let batch = self.recorder.take(gone);
-            self.store.log.push(&self.store, self.fleet.me(), batch);
+            let spare = self.store.log.push(&self.store, self.fleet.me(), batch);
+            self.recorder.go_on_with(spare);
         }
     }
 
@@ -225,9 +230,11 @@ impl<A: Access> Engine<A> {
     /// If its files cannot be opened.
     pub fn begin_log(&mut self) -> std::io::Result<()> {
         let log = &self.store.log;
+        let snapshot = self.config.log.snapshot_base;
         let file = log.with_files(|files| {
             if files.is_empty() {
-                files.begin_base(&crate::store::empty_snapshot())?;
+                let bytes = if snapshot { crate::store::empty_snapshot() } else { Vec::new() };
+                files.begin_base(&bytes, snapshot)?;
             }
             files.reopen()
         })?;

@@ -12,6 +12,7 @@
 use super::Engine;
 use super::batch::{Batch, Request, Share, narrow};
 use super::checks::{HOLDS, Verdict, WATCHED, lock, look_twice};
+use super::logged;
 use super::timed::Timed;
 use super::transaction::{Executed, execute};
 use crate::base::out::Out;
@@ -30,6 +31,9 @@ use crate::db::{Access, Locate};
 use crate::proto::carry::Carry;
 use crate::proto::errors;
 use crate::table::Site;
+
+/// What of `Ctx::changed` counts keys.
+pub(super) const KEYS: u64 = !(FAILED | AWAITED);
 
 /// Requests whose items are fetched together.
 const AHEAD: usize = 12;
@@ -181,23 +185,31 @@ impl<A: Access> Engine<A> {
                 let first = i;
                 i += 1;
                 // What was found of a request holds of those behind it that are alike: they run one after the other.
-                if !alone && !heeded && i < dozen.len() && goes_on(&ctx, outcome) {
-                    let alike = Request::alike(request, &dozen[i..]);
-                    for (request, each) in alike.iter().zip(batch.args_of_each(alike)) {
-                        if A::SHARED {
-                            lock(&mut ctx, row, each, request.hash);
-                            if ctx.db.is_holding() {
+                if !alone && !heeded && i < dozen.len() {
+                    if goes_on(&ctx, outcome) {
+                        let alike = Request::alike(request, &dozen[i..]);
+                        for (request, each) in alike.iter().zip(batch.args_of_each(alike)) {
+                            if A::SHARED {
+                                lock(&mut ctx, row, each, request.hash);
+                                if ctx.db.is_holding() {
+                                    break;
+                                }
+                            }
+                            argv = each;
+                            ctx.hash = request.hash;
+                            ctx.site = request.site;
+                            outcome = (row.run.run)(&mut ctx, argv);
+                            i += 1;
+                            if !goes_on(&ctx, outcome) {
                                 break;
                             }
                         }
-                        argv = each;
-                        ctx.hash = request.hash;
-                        ctx.site = request.site;
-                        outcome = (row.run.run)(&mut ctx, argv);
-                        i += 1;
-                        if !goes_on(&ctx, outcome) {
-                            break;
-                        }
+                    } else {
+                        let rest = &dozen[i..];
+                        let ran;
+                        (ran, outcome) = logged::go_on::<A>(&mut ctx, row, batch, request, rest, outcome);
+                        i += ran;
+                        argv = batch.args_of(&dozen[i - 1]);
                     }
                 }
                 stretch.add(row.short_number(), i - first);
@@ -483,7 +495,6 @@ fn apply_effects_of(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'
 
 #[inline(always)]
 fn effects(ctx: &mut Ctx<'_>, command: Option<(&'static Command<Exec>, Args<'_>)>) {
-    const KEYS: u64 = !(FAILED | AWAITED);
     if ctx.changed & KEYS != 0 {
         if ctx.blocking.has_follow_up() {
             follow_up(ctx, command);

@@ -141,6 +141,13 @@ fn flags_come_back() {
         mc.ask("decr number 1", "14");
         mc.ask("delete later", "DELETED");
         check(&mut redis, &mut mc, "rewritten");
+        // The same by commands.
+        redis.expect("CONFIG SET aof-use-rdb-preamble no", "+OK");
+        redis.expect("BGREWRITEAOF", "+Background append only file rewriting started");
+        eventually("it is rewritten", || redis.info("aof_rewrites") == "1");
+        end(server, redis);
+        let (server, mut redis, mut mc) = server_in(&folder, workers);
+        check(&mut redis, &mut mc, "rewritten as commands");
         end(server, redis);
         if let Some(checker) = program("redis-check-aof") {
             let manifest = folder.path().join("appendonlydir/appendonly.aof.manifest");

@@ -19,6 +19,7 @@ mod harness;
 mod acl;
 mod aof;
 mod aof_memcache;
+mod aof_runs;
 mod bits;
 mod blocking;
 mod bug_reports;

@@ -222,7 +222,7 @@ impl Scanner {
             let (begins, ends) = (name.eq_ignore_ascii_case(b"multi"), name.eq_ignore_ascii_case(b"exec"));
             if !known(name) {
                 let name = String::from_utf8_lossy(&name[..name.len().min(128)]).into_owned();
-                return Err(self.malformed(&format!("unknown command '{name}'")));
+                return Err(self.refused(format!("Unknown command '{name}' reading the append only file")));
             }
             if begins && self.in_multi || ends && !self.in_multi {
                 return Err(self.malformed("MULTI and EXEC do not match"));
@@ -246,8 +246,16 @@ impl Scanner {
         }
     }
 
+    fn refused(&self, why: String) -> Malformed {
+        Malformed { offset: self.before + self.command as u64, why }
+    }
+
+    /// With what Redis says of it, as people look for that.
     fn malformed(&self, why: &str) -> Malformed {
-        Malformed { offset: self.before + self.command as u64, why: why.to_owned() }
+        self.refused(format!(
+            "Bad file format reading the append only file: make a backup of your AOF file, then use ./redis-check-aof --fix \
+             <filename.manifest>: {why}"
+        ))
     }
 
     /// The line that begins at `at`, and where the next one begins. `None`: it is not there yet.
@@ -363,7 +371,7 @@ mod tests {
             (b"*99999999999\r\n", "too many"),
             (b"*1\r\n$4\r\npingXX", "does not end"),
             (b"*1\r\n$99999999\r\n", "longer than"),
-            (b"*1\r\n$8\r\nnonsense\r\n", "unknown command 'nonsense'"),
+            (b"*1\r\n$8\r\nnonsense\r\n", "Unknown command 'nonsense'"),
             (b"*1\r\n$4\r\nEXEC\r\n", "do not match"),
             (b"*1\r\n+4\r\n", "'$' was expected"),
         ] {

@@ -54,7 +54,8 @@ impl Loading {
 
     fn read_file(&self, path: &Path, log: &LogPlan, before: u64, is_last: bool) -> Result<u64, Stop> {
         let told = |why: String| Stop::Failed(format!("{}: {why}", path.display()));
-        let mut file = File::open(path).map_err(|error| told(error.to_string()))?;
+        let opened = File::open(path);
+        let mut file = opened.map_err(|error| Stop::Failed(format!("{} cannot be opened: {error}", path.display())))?;
         let mut magic = [0; 6];
         let mut have = 0;
         while have < magic.len() {
@@ -81,7 +82,7 @@ impl Loading {
             let mut whole = Vec::new();
             let scanned = scanner.take(&mut whole, log.known);
             self.hand_commands(whole, scanner.take_flagged().collect())?;
-            scanned.map_err(|bad| told(format!("bad file format: {} (at byte {})", bad.why, start + bad.offset)))?;
+            scanned.map_err(|bad| told(format!("{} (at byte {})", bad.why, start + bad.offset)))?;
             let read = file.read(&mut buffer)?;
             if read == 0 {
                 break;
@@ -100,7 +101,7 @@ impl Loading {
                 if scanner.is_in_multi() { "in the midst of a transaction" } else { "in the midst of a command" };
             if !is_last || !log.cuts_off {
                 return Err(told(format!(
-                    "the file ends {what} (whole up to byte {whole} of {read_bytes}); {}",
+                    "Unexpected end of file reading the append only file: it ends {what} (whole up to byte {whole} of {read_bytes}); {}",
                     if is_last { "with aof-load-truncated yes that would be cut off" } else { "and others follow" }
                 )));
             }
