@@ -25,6 +25,22 @@ macro_rules! many {
     };
 }
 
+macro_rules! alike {
+    ($run:ident, $each:path) => {
+        fn $run(
+            ctx: &mut super::ctx::Ctx<'_>,
+            alike: &[super::alike::Request],
+            args: super::ctx::Args<'_>,
+        ) -> (usize, super::ctx::Outcome) {
+            super::alike::each(ctx, alike, args, $each)
+        }
+    };
+}
+
+alike!(gets, strings::get);
+alike!(sets_in_a_row, strings::set);
+alike!(incrs, strings::incr);
+
 many!(mset, MSET, 2, Exclusive, strings::mset_start, strings::mset_each, strings::mset_finish);
 many!(mget, MGET, 1, Shared, strings::mget_start, strings::mget_each, strings::mget_finish);
 many!(del, DEL, 1, Exclusive, keys::none_start, keys::del_each, keys::count_finish);
@@ -150,8 +166,8 @@ static ROWS: &[Command<Exec>] = &[
     spec::RESET.run(Exec::new(control::reset)),
     spec::CLIENT.container(Exec::new(server::unknown_subcommand), CLIENT),
     // Strings
-    spec::GET.run(Exec::new(strings::get)),
-    spec::SET.run(Exec::with_value(strings::set, 2).told(told_set)),
+    spec::GET.run(Exec::new(strings::get).in_runs(gets)),
+    spec::SET.run(Exec::with_value(strings::set, 2).told(told_set).in_runs(sets_in_a_row)),
     spec::SETNX.run(Exec::with_value(strings::setnx, 2)),
     spec::SETEX.run(Exec::with_value(strings::setex, 3).told(told_setex)),
     spec::PSETEX.run(Exec::with_value(strings::psetex, 3).told(told_setex)),
@@ -161,7 +177,7 @@ static ROWS: &[Command<Exec>] = &[
     spec::MGET.run(Exec::sliced(mget, &MGET)),
     spec::STRLEN.run(Exec::new(strings::strlen)),
     spec::APPEND.run(Exec::with_value(strings::append, 2)),
-    spec::INCR.run(Exec::new(strings::incr)),
+    spec::INCR.run(Exec::new(strings::incr).in_runs(incrs)),
     spec::DECR.run(Exec::new(strings::decr)),
     spec::INCRBY.run(Exec::new(strings::incrby)),
     spec::DECRBY.run(Exec::new(strings::decrby)),

@@ -66,6 +66,7 @@ fn reply_value_counted<const COUNTED: bool>(ctx: &mut Ctx<'_>, key: Key<'_>) -> 
     Ok(())
 }
 
+#[inline(always)]
 pub fn get(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     match reply_value(ctx, ctx.first_key(args[1])) {
         Ok(()) => Outcome::Done,
@@ -151,7 +152,7 @@ fn store_and_return(ctx: &mut Ctx<'_>, key: Key<'_>, argument: &[u8], deadline: 
 }
 
 /// `SET key value [options]`, see `set`.
-#[inline]
+#[inline(always)]
 pub fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     if args.len() > 3 {
         return set::with_options(ctx, args);

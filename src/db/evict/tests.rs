@@ -214,7 +214,8 @@ fn counters_fade() {
         let mut db = shard.db(0, START_MS + 20 * 60_000);
         assert!(db.read_string(db.key(b"key:1")).unwrap().is_some());
         let left = many.saturating_sub(per(20));
-        let told = access::count_of(db.look_at(db.key(b"key:1")).unwrap().clock(), START_MS + 20 * 60_000, decay_minutes);
+        let told =
+            access::count_of(db.look_at(db.key(b"key:1")).unwrap().clock(), START_MS + 20 * 60_000, decay_minutes);
         assert!((left..=left + 1).contains(&told), "{told} after {left}");
     }
 }
