@@ -20,7 +20,7 @@ macro_rules! many {
     ($run:ident, $steps:ident, $step:expr, $mode:ident, $start:path, $each:path, $finish:path) => {
         static $steps: Sliced = Sliced { step: $step, mode: Mode::$mode, start: $start, each: $each, finish: $finish };
         fn $run(ctx: &mut super::ctx::Ctx<'_>, args: super::ctx::Args<'_>) -> super::ctx::Outcome {
-            many::run(ctx, args, &$steps)
+            many::run::<{ $step }>(ctx, args, &$steps, $each)
         }
     };
 }

@@ -103,6 +103,8 @@ pub(super) struct Stamps {
     /// What a use now leaves in a word, in the bits of `mask`: a word that has it stays.
     pub tick: u32,
     pub mask: u32,
+    /// `mask` where uses are told; with CLIENT NO-TOUCH it is none, so that every word says already what it would become.
+    pub telling: u32,
     /// A word that has not the tick, and is like `from` in the bits of `from_mask`, becomes `next`; others must be thought about.
     from: u32,
     from_mask: u32,
@@ -118,16 +120,18 @@ impl Uses {
         match self {
             Uses::Clocked => {
                 let tick = tick(now_ms);
-                Stamps { uses: self, tick, mask: CLOCK_MAX, from: 0, from_mask: 0, next: tick, fresh: tick }
+                let mask = CLOCK_MAX;
+                Stamps { uses: self, tick, mask, telling: mask, from: 0, from_mask: 0, next: tick, fresh: tick }
             }
             Uses::Counted => {
                 let fresh = counted(COUNT_NEW, now_ms, decay_minutes);
                 let tick = minute(now_ms) << COUNT_BITS;
                 let (mask, next) = (CLOCK_MAX & !COUNT_MAX, tick | (COUNT_NEW + 1));
-                Stamps { uses: self, tick, mask, from: fresh, from_mask: CLOCK_MAX, next, fresh }
+                Stamps { uses: self, tick, mask, telling: mask, from: fresh, from_mask: CLOCK_MAX, next, fresh }
             }
             Uses::Learned => {
-                Stamps { uses: self, tick: NEVER, mask: NEVER, from: NEVER, from_mask: NEVER, next: 0, fresh: 0 }
+                let (tick, mask) = (NEVER, NEVER);
+                Stamps { uses: self, tick, mask, telling: mask, from: NEVER, from_mask: NEVER, next: 0, fresh: 0 }
             }
         }
     }
@@ -250,7 +254,7 @@ impl Db<'_> {
         let word = self.item(h).clock();
         if self.shows_now(word) {
             self.use_again(h);
-        } else if (word ^ self.stamps.from) & self.stamps.from_mask == 0 && !self.untouching {
+        } else if (word ^ self.stamps.from) & self.stamps.from_mask == 0 {
             // SAFETY: a live item, which a table has just named.
             unsafe { item::overwrite_clock(&mut self.shard.slab, h, self.stamps.next) };
         } else {
@@ -292,10 +296,8 @@ impl Db<'_> {
     #[cold]
     #[inline(never)]
     fn touch_late(&mut self, h: Handle) {
-        if !self.untouching {
-            let word = self.used_word(h);
-            self.set_clock(h, word);
-        }
+        let word = self.used_word(h);
+        self.set_clock(h, word);
     }
 
     /// What a use now makes of an item's word.
@@ -383,6 +385,7 @@ impl Db<'_> {
     #[inline]
     pub fn set_untouching(&mut self, untouching: bool) {
         self.untouching = untouching;
+        self.stamps.mask = if untouching { 0 } else { self.stamps.telling };
     }
 
     fn set_clock(&mut self, h: Handle, clock: u32) {

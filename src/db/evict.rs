@@ -87,6 +87,7 @@ impl Shard {
         let mut stamps = Uses::under(policy).stamps(now_ms, lfu_decay_minutes);
         if let Some(smart) = &self.eviction.smart {
             (stamps.tick, stamps.mask) = smart.fresh_words();
+            stamps.telling = stamps.mask;
         }
         stamps
     }

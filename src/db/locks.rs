@@ -412,6 +412,7 @@ impl<'a> Db<'a> {
             Some(_) => uses.stamps(self.now_ms, settings.lfu_decay_minutes),
             None => self.shard.stamps(self.now_ms),
         };
+        self.set_untouching(self.untouching);
     }
 
     /// When memory is moved to give some back, in each shard for its share.

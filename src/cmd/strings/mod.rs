@@ -232,6 +232,7 @@ pub fn mset_start(_ctx: &mut Ctx<'_>, arguments: usize) -> Result<(), Failure> {
     Ok(())
 }
 
+#[inline(always)]
 pub fn mset_each(ctx: &mut Ctx<'_>, group: Args<'_>) -> Result<u64, Failure> {
     let key = ctx.first_key(group[0]);
     ctx.db.set_string(key, NewValue::Raw(group[1]), Deadline::None)?;
@@ -248,6 +249,7 @@ pub fn mget_start(ctx: &mut Ctx<'_>, arguments: usize) -> Result<(), Failure> {
     Ok(())
 }
 
+#[inline(always)]
 pub fn mget_each(ctx: &mut Ctx<'_>, group: Args<'_>) -> Result<u64, Failure> {
     let key = ctx.first_key(group[0]);
     if reply_value(ctx, key).is_err() {
