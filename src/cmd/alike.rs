@@ -32,6 +32,20 @@ pub fn each(
     (ran, Outcome::Done)
 }
 
+/// A [`RunAlike`] of the name `$run` whose loop has the command `$each` in it.
+macro_rules! alike {
+    ($run:ident, $each:path) => {
+        fn $run(
+            ctx: &mut $crate::cmd::ctx::Ctx<'_>,
+            alike: &[$crate::cmd::alike::Request],
+            args: $crate::cmd::ctx::Args<'_>,
+        ) -> (usize, $crate::cmd::ctx::Outcome) {
+            $crate::cmd::alike::each(ctx, alike, args, $each)
+        }
+    };
+}
+pub(super) use alike;
+
 const _: () = assert!(FAILED > AWAITED && AWAITED.is_power_of_two());
 
 /// A parsed request.

@@ -1,5 +1,6 @@
 //! The command table: each row's facts (`spec`) joined to what runs it. The one place where a command exists.
 
+use super::alike::alike;
 use super::bits::{self, field, op};
 use super::ctx::{Exec, Sliced};
 use super::record::{
@@ -21,18 +22,6 @@ macro_rules! many {
         static $steps: Sliced = Sliced { step: $step, mode: Mode::$mode, start: $start, each: $each, finish: $finish };
         fn $run(ctx: &mut super::ctx::Ctx<'_>, args: super::ctx::Args<'_>) -> super::ctx::Outcome {
             many::run::<{ $step }>(ctx, args, &$steps, $each)
-        }
-    };
-}
-
-macro_rules! alike {
-    ($run:ident, $each:path) => {
-        fn $run(
-            ctx: &mut super::ctx::Ctx<'_>,
-            alike: &[super::alike::Request],
-            args: super::ctx::Args<'_>,
-        ) -> (usize, super::ctx::Outcome) {
-            super::alike::each(ctx, alike, args, $each)
         }
     };
 }

@@ -230,7 +230,7 @@ impl Counting {
 
     /// One in `factor` + 1 is chosen: 0 to 2 * `factor` go by before the next. `random`: 32 bits.
     fn draw(&mut self, factor: u32, random: u64) {
-        let passed = random * (2 * u64::from(factor) + 1) >> 32;
+        let passed = (random * (2 * u64::from(factor) + 1)) >> 32;
         self.left = passed.cast_signed();
     }
 }
