@@ -32,6 +32,14 @@ pub fn each(
     (ran, Outcome::Done)
 }
 
+impl Exec {
+    /// The same, with a loop of its own over requests that are alike.
+    #[must_use]
+    pub const fn in_runs(self, run_alike: RunAlike) -> Exec {
+        Exec { run_alike: Some(run_alike), ..self }
+    }
+}
+
 /// A [`RunAlike`] of the name `$run` whose loop has the command `$each` in it.
 macro_rules! alike {
     ($run:ident, $each:path) => {

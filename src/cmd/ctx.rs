@@ -56,22 +56,8 @@ pub struct Exec {
 impl Exec {
     #[must_use]
     pub const fn new(run: Run) -> Exec {
-        Exec {
-            run,
-            run_alike: None,
-            value_arg: 0,
-            sliced: None,
-            whole: None,
-            channels: Channels::None,
-            secrets: None,
-            told: None,
-        }
-    }
-
-    /// The same, with a loop of its own over requests that are alike.
-    #[must_use]
-    pub const fn in_runs(self, run_alike: RunAlike) -> Exec {
-        Exec { run_alike: Some(run_alike), ..self }
+        let (run_alike, sliced, whole, secrets, told) = (None, None, None, None, None);
+        Exec { run, run_alike, value_arg: 0, sliced, whole, channels: Channels::None, secrets, told }
     }
 
     #[must_use]
