@@ -9,7 +9,7 @@ use std::ops::Range;
 pub struct Batch<'b> {
     requests: &'b [Request],
     pub(super) args: &'b [&'b [u8]],
-    /// Those that are known to be alike, in order: the ends of each run. The first of these that is not behind what was run last.
+    /// Runs of requests that are known to be alike, in order, from the first one that is not over.
     runs: &'b [Range<usize>],
     /// The items of so many requests were fetched.
     fetched: usize,
