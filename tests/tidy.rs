@@ -81,6 +81,7 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/net/sys.rs", "system calls"),
     ("src/net/uring/ring.rs", "rings and buffers shared with the kernel"),
     ("src/proto/resp.rs", "unaligned loads of digits"),
+    ("src/proto/shape.rs", "unaligned loads of what is compared"),
     ("src/table/group.rs", "SIMD"),
     ("src/table/raw.rs", "buckets behind handles"),
     ("src/types/zset/memory.rs", "elements and nodes behind handles"),

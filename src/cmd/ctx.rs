@@ -1,5 +1,6 @@
 //! What a command gets to work with: narrow borrows of what it may touch, and the ways to say what became of it.
 
+use super::alike::RunAlike;
 use super::blocking::Blocking;
 use super::client::Clients;
 use super::control::Pause;
@@ -36,6 +37,8 @@ pub type Run = for<'c> fn(&mut Ctx<'c>, Args<'_>) -> Outcome;
 #[derive(Clone, Copy)]
 pub struct Exec {
     pub run: Run,
+    /// The same for requests that are alike, of which most are in a pipeline.
+    pub run_alike: Option<RunAlike>,
     /// The argument that may be received in place as a blob (0: none).
     pub value_arg: u8,
     /// For commands that take any number of keys: how to run in slices when there are very many.
@@ -55,16 +58,8 @@ pub struct Exec {
 impl Exec {
     #[must_use]
     pub const fn new(run: Run) -> Exec {
-        Exec {
-            run,
-            value_arg: 0,
-            sliced: None,
-            whole: None,
-            channels: Channels::None,
-            secrets: None,
-            told: None,
-            plain: 0,
-        }
+        let (run_alike, sliced, whole, secrets, told) = (None, None, None, None, None);
+        Exec { run, run_alike, value_arg: 0, sliced, whole, channels: Channels::None, secrets, told, plain: 0 }
     }
 
     #[must_use]

@@ -1,5 +1,6 @@
 //! The command table: each row's facts (`spec`) joined to what runs it. The one place where a command exists.
 
+use super::alike::alike;
 use super::bits::{self, field, op};
 use super::ctx::{Exec, Sliced};
 use super::record::{
@@ -20,10 +21,14 @@ macro_rules! many {
     ($run:ident, $steps:ident, $step:expr, $mode:ident, $start:path, $each:path, $finish:path) => {
         static $steps: Sliced = Sliced { step: $step, mode: Mode::$mode, start: $start, each: $each, finish: $finish };
         fn $run(ctx: &mut super::ctx::Ctx<'_>, args: super::ctx::Args<'_>) -> super::ctx::Outcome {
-            many::run(ctx, args, &$steps)
+            many::run::<{ $step }>(ctx, args, &$steps, $each)
         }
     };
 }
+
+alike!(gets, strings::get);
+alike!(sets_in_a_row, strings::set);
+alike!(incrs, strings::incr);
 
 many!(mset, MSET, 2, Exclusive, strings::mset_start, strings::mset_each, strings::mset_finish);
 many!(mget, MGET, 1, Shared, strings::mget_start, strings::mget_each, strings::mget_finish);
@@ -150,8 +155,8 @@ static ROWS: &[Command<Exec>] = &[
     spec::RESET.run(Exec::new(control::reset)),
     spec::CLIENT.container(Exec::new(server::unknown_subcommand), CLIENT),
     // Strings
-    spec::GET.run(Exec::new(strings::get)),
-    spec::SET.run(Exec::with_value(strings::set, 2).told(told_set).as_came(3)),
+    spec::GET.run(Exec::new(strings::get).in_runs(gets)),
+    spec::SET.run(Exec::with_value(strings::set, 2).told(told_set).as_came(3).in_runs(sets_in_a_row)),
     spec::SETNX.run(Exec::with_value(strings::setnx, 2)),
     spec::SETEX.run(Exec::with_value(strings::setex, 3).told(told_setex)),
     spec::PSETEX.run(Exec::with_value(strings::psetex, 3).told(told_setex)),
@@ -161,7 +166,7 @@ static ROWS: &[Command<Exec>] = &[
     spec::MGET.run(Exec::sliced(mget, &MGET)),
     spec::STRLEN.run(Exec::new(strings::strlen)),
     spec::APPEND.run(Exec::with_value(strings::append, 2).as_came(3)),
-    spec::INCR.run(Exec::new(strings::incr).as_came(2)),
+    spec::INCR.run(Exec::new(strings::incr).as_came(2).in_runs(incrs)),
     spec::DECR.run(Exec::new(strings::decr).as_came(2)),
     spec::INCRBY.run(Exec::new(strings::incrby).as_came(3)),
     spec::DECRBY.run(Exec::new(strings::decrby).as_came(3)),

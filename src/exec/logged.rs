@@ -7,10 +7,11 @@
 //! Only of commands whose row says so (`Exec::plain`), which have changed something and concern nobody else, and whose bytes are those that
 //! the log would have written itself. With several workers each is an entry of its own, as its position is taken under its lock.
 
-use super::batch::{Batch, Request};
+use super::batch::Batch;
 use super::checks::lock;
 use super::pipeline::KEYS;
 use crate::base::int;
+use crate::cmd::alike::Request;
 use crate::cmd::ctx::{AWAITED, Args, Ctx, Exec, FAILED, Outcome};
 use crate::cmd::spec::Command;
 use crate::db::Access;
@@ -57,18 +58,18 @@ fn is_plain(ctx: &Ctx<'_>, outcome: Outcome) -> bool {
         && ctx.has_said_nothing()
 }
 
-/// The first of some requests has run, and something is to be done behind it. If it is to be logged as it came, runs those behind it, which are alike, as long as they are too. How many
-/// of these have run, and what came of the last. What it has changed is not logged yet if `Ctx::changed` says that it has changed something.
+/// The first of some requests that are alike has run, and something is to be done behind it. If it is to be logged as it came, runs those behind it as
+/// long as they are too. How many of these have run, and what came of the last. What it has changed is not logged yet if `Ctx::changed` says that it has changed something.
 #[cold]
 #[inline(never)]
 pub(super) fn go_on<A: Access>(
     ctx: &mut Ctx<'_>,
     row: &'static Command<Exec>,
     batch: &Batch<'_>,
-    first: &Request,
-    rest: &[Request],
+    alike: &[Request],
     mut outcome: Outcome,
 ) -> (usize, Outcome) {
+    let Some((first, rest)) = alike.split_first() else { return (0, outcome) };
     let window = batch.window;
     let first_args = batch.args_of(first);
     if !ctx.logs_as_it_came(row, first_args.len()) || !is_plain(ctx, outcome) {
@@ -80,8 +81,7 @@ pub(super) fn go_on<A: Access>(
         ctx.record_as_came(&window[whole.clone()]);
     }
     let mut ran = 0;
-    let alike = Request::alike(first, rest);
-    for (request, args) in alike.iter().zip(batch.args_of_each(alike)) {
+    for (request, args) in rest.iter().zip(batch.args_of_all(rest).chunks_exact(first_args.len())) {
         if A::SHARED {
             lock(ctx, row, args, request.hash);
             if ctx.db.is_holding() {

@@ -9,7 +9,8 @@ mod silent;
 mod timed;
 mod transaction;
 
-pub use batch::{Batch, Request, Share};
+pub use crate::cmd::alike::Request;
+pub use batch::{Batch, Share};
 pub use pipeline::{End, Waits, apply_effects};
 
 use crate::acl::Acl;

@@ -10,13 +10,14 @@
 //! requests were parsed (`Table::epoch`), and anew otherwise.
 
 use super::Engine;
-use super::batch::{Batch, Request, Share, narrow};
+use super::batch::{Batch, Share};
 use super::checks::{HOLDS, Verdict, WATCHED, lock, look_twice};
 use super::logged;
 use super::timed::Timed;
 use super::transaction::{Executed, execute};
 use crate::base::out::Out;
 use crate::cmd::acl::allow;
+use crate::cmd::alike::{Request, narrow};
 use crate::cmd::blocking::serve_ready;
 use crate::cmd::client::gate;
 use crate::cmd::ctx::{AWAITED, Args, Ctx, Exec, FAILED, Failure, Outcome, Task};
@@ -181,35 +182,50 @@ impl<A: Access> Engine<A> {
                 if alone && !stretch.is_empty() {
                     settle(&mut ctx, &mut stretch, row, argv);
                 }
-                let mut outcome = (row.run.run)(&mut ctx, argv);
                 let first = i;
-                i += 1;
                 // What was found of a request holds of those behind it that are alike: they run one after the other.
-                if !alone && !heeded && i < dozen.len() {
-                    if goes_on(&ctx, outcome) {
-                        let alike = Request::alike(request, &dozen[i..]);
-                        for (request, each) in alike.iter().zip(batch.args_of_each(alike)) {
-                            if A::SHARED {
-                                lock(&mut ctx, row, each, request.hash);
-                                if ctx.db.is_holding() {
-                                    break;
-                                }
-                            }
-                            argv = each;
-                            ctx.hash = request.hash;
-                            ctx.site = request.site;
-                            outcome = (row.run.run)(&mut ctx, argv);
-                            i += 1;
-                            if !goes_on(&ctx, outcome) {
+                let mut alike: &[Request] = &[];
+                if !alone && !heeded && i + 1 < dozen.len() {
+                    let begin = share.requests.start + begun;
+                    alike = batch.alike(begin + i, begin + dozen.len());
+                }
+                let mut outcome;
+                if let Some(run_alike) = row.run.run_alike
+                    && !A::SHARED
+                    && !alike.is_empty()
+                    && !ctx.blocking.has_follow_up()
+                {
+                    let ran;
+                    (ran, outcome) = run_alike(&mut ctx, alike, batch.args_of_all(alike));
+                    i += ran;
+                    argv = batch.args_of(&dozen[i - 1]);
+                } else {
+                    outcome = (row.run.run)(&mut ctx, argv);
+                    i += 1;
+                    if alike.len() > 1 && !goes_on(&ctx, outcome) {
+                        let ran;
+                        (ran, outcome) = logged::go_on::<A>(&mut ctx, row, batch, alike, outcome);
+                        i += ran;
+                        argv = batch.args_of(&dozen[i - 1]);
+                    }
+                }
+                if i - first < alike.len() && goes_on(&ctx, outcome) {
+                    let alike = &alike[i - first..];
+                    for (request, each) in alike.iter().zip(batch.args_of_all(alike).chunks_exact(argv.len())) {
+                        if A::SHARED {
+                            lock(&mut ctx, row, each, request.hash);
+                            if ctx.db.is_holding() {
                                 break;
                             }
                         }
-                    } else {
-                        let rest = &dozen[i..];
-                        let ran;
-                        (ran, outcome) = logged::go_on::<A>(&mut ctx, row, batch, request, rest, outcome);
-                        i += ran;
-                        argv = batch.args_of(&dozen[i - 1]);
+                        argv = each;
+                        ctx.hash = request.hash;
+                        ctx.site = request.site;
+                        outcome = (row.run.run)(&mut ctx, argv);
+                        i += 1;
+                        if !goes_on(&ctx, outcome) {
+                            break;
+                        }
                     }
                 }
                 stretch.add(row.short_number(), i - first);
@@ -329,7 +345,7 @@ impl<A: Access> Engine<A> {
         let share = Share { requests: 0..1, epoch: locator.epoch() };
         let request = self.request(locator, self.commands.find(args[0]), &args, 0, 0);
         if blob.is_none() && !queues {
-            return self.run_as::<true>(me, &mut Batch::new(&[request], &args), &share, out);
+            return self.run_as::<true>(me, &mut Batch::new(&[request], &args, &[]), &share, out);
         }
         let ran = self.run_kept(me, request, &args, blob, out);
         drop(args);
