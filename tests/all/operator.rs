@@ -2,8 +2,10 @@
 
 use std::fs;
 
+use nix::sys::signal::Signal;
+
 use crate::control::servers;
-use crate::harness::{Folder, Kind, Reply, Server, run_to_end, script, under_test};
+use crate::harness::{Folder, Kind, Reply, Server, eventually, run_to_end, script, under_test};
 
 #[test]
 fn included_files() {
@@ -52,6 +54,60 @@ fn the_file_of_the_process_id() {
     server.client().send(b"SHUTDOWN NOSAVE\r\n");
     server.wait_exit();
     assert!(!path.exists());
+}
+
+/// Whom the kernel kills first.
+#[test]
+fn oom_score() {
+    for server in servers(&["--oom-score-adj", "absolute", "--oom-score-adj-values", "321", "400", "500"]) {
+        let score = || {
+            let text = fs::read_to_string(format!("/proc/{}/oom_score_adj", server.pid())).expect("the score");
+            text.trim().parse::<i32>().expect("a number")
+        };
+        // Redis adjusts it after it listens.
+        eventually("the score of the command line", || score() == 321);
+        let mut c = server.client();
+        let own: i32 = fs::read_to_string("/proc/self/oom_score_adj").expect("ours").trim().parse().expect("a number");
+        for (line, expected) in [
+            ("CONFIG SET oom-score-adj-values '330 0 0'", 330),
+            ("CONFIG SET oom-score-adj relative oom-score-adj-values '100 0 0'", own + 100),
+            ("CONFIG SET oom-score-adj absolute", 100),
+            ("CONFIG SET oom-score-adj-values '2000 0 0'", 1000),
+            ("CONFIG SET oom-score-adj no", own),
+            ("CONFIG SET oom-score-adj-values '7 0 0'", own),
+        ] {
+            c.expect(line, "+OK");
+            assert_eq!(score(), expected, "{line}");
+        }
+        c.expect("CONFIG SET oom-score-adj maybe", "-ERR CONFIG SET failed (possibly related to argument 'oom-score-adj') - argument(s) must be one of the following: no, yes, relative, absolute");
+    }
+}
+
+/// What a signal does with the data.
+#[test]
+fn shutdown_on_signals() {
+    // Signal, what is set, whether there are save points, and whether a snapshot is there then.
+    for (signal, value, points, saved) in [
+        (Signal::SIGTERM, "default", true, true),
+        (Signal::SIGTERM, "default", false, false),
+        (Signal::SIGTERM, "nosave", true, false),
+        (Signal::SIGTERM, "save", false, true),
+        (Signal::SIGINT, "save now force", false, true),
+        (Signal::SIGINT, "nosave now", true, false),
+    ] {
+        let (this, other) = if signal == Signal::SIGINT { ("sigint", "sigterm") } else { ("sigterm", "sigint") };
+        for mut server in servers(&["--save", if points { "3600 1" } else { "" }]) {
+            let mut c = server.client();
+            c.expect(&format!("CONFIG SET shutdown-on-{this} '{value}'"), "+OK");
+            // The other signal's is another one.
+            c.expect(&format!("CONFIG SET shutdown-on-{other} '{}'", if saved { "nosave" } else { "save" }), "+OK");
+            c.expect(&format!("CONFIG GET shutdown-on-{this}"), &format!("['shutdown-on-{this}', '{value}']"));
+            c.expect("SET k v", "+OK");
+            server.signal(signal);
+            assert!(server.wait_exit().success(), "{value}");
+            assert_eq!(server.folder().join("dump.rdb").exists(), saved, "{signal} {value} {points}");
+        }
+    }
 }
 
 #[test]
