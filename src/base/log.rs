@@ -307,7 +307,7 @@ mod tests {
             let log = SystemLog::at(path.clone(), b"x", Facility::at(position));
             log.write(1, level, &priority.to_string());
         }
-        let mut read = || {
+        let read = || {
             let mut bytes = [0; 100];
             let length = reader.recv(&mut bytes).unwrap();
             String::from_utf8(bytes[..length].to_vec()).unwrap()
