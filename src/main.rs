@@ -7,6 +7,7 @@ use dolmen::cmd::aof;
 use dolmen::cmd::ctx::Facts;
 use dolmen::cmd::persistence;
 use dolmen::config::{BindAddr, Config, Net, Start, parse_command_line};
+use dolmen::exec::commands_of;
 use dolmen::net::{
     Backend, Balance, Doorbell, Driver, EpollDriver, Listen, LocalAddr, SocketConfig, Sockets, UringDriver,
     block_signals,
@@ -70,6 +71,7 @@ fn serve(mut config: Config) -> Result<(), String> {
             config.memcached_database, config.databases
         ));
     }
+    commands_of(&config).map_err(|why| format!("rename-command: {why}"))?;
     for note in config.notes() {
         log::warn!("{note}");
     }

@@ -75,6 +75,8 @@ pub struct Config {
     pub databases: u32,
     /// Empty = no password.
     pub requirepass: Vec<u8>,
+    /// Old and new names of commands, in the order in which they are to be renamed; an empty new one: it is not there.
+    pub renames: Vec<[Vec<u8>; 2]>,
     /// Users, each as the words behind `user`.
     pub users: Vec<Vec<Vec<u8>>>,
     /// The file of the users, if they have one.
@@ -191,6 +193,7 @@ impl Default for Config {
             maxclients: 0,
             databases: 0,
             requirepass: Vec::new(),
+            renames: Vec::new(),
             users: Vec::new(),
             aclfile: None,
             acl_pubsub_default: false,
