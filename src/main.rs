@@ -2,11 +2,12 @@
 
 use dolmen::acl::Acl;
 use dolmen::base::clock::Clock;
-use dolmen::base::{cpu, heap, log as logging, rng, user};
+use dolmen::base::{cpu, heap, log as logging, oom, rng, user};
 use dolmen::cmd::aof;
 use dolmen::cmd::ctx::Facts;
 use dolmen::cmd::persistence;
 use dolmen::config::{BindAddr, Config, Net, Start, parse_command_line};
+use dolmen::exec::commands_of;
 use dolmen::net::{
     Backend, Balance, Doorbell, Driver, EpollDriver, Listen, LocalAddr, SocketConfig, Sockets, UringDriver,
     block_signals,
@@ -47,7 +48,9 @@ fn main() -> ExitCode {
 
 fn serve(mut config: Config) -> Result<(), String> {
     std::env::set_current_dir(&config.dir).map_err(|e| format!("cannot change to {}: {e}", config.dir.display()))?;
-    logging::init(config.loglevel, config.logfile.as_deref()).map_err(|e| format!("cannot open the log file: {e}"))?;
+    let system = config.syslog_enabled.then(|| logging::SystemLog::new(&config.syslog_ident, config.syslog_facility));
+    logging::init(config.loglevel, config.logfile.as_deref(), system)
+        .map_err(|e| format!("cannot open the log file: {e}"))?;
     let room = cpu::ClientRoom::make(config.maxclients);
     if room.maxclients < config.maxclients {
         log::warn!(
@@ -68,8 +71,12 @@ fn serve(mut config: Config) -> Result<(), String> {
             config.memcached_database, config.databases
         ));
     }
+    commands_of(&config).map_err(|why| format!("rename-command: {why}"))?;
     for note in config.notes() {
         log::warn!("{note}");
+    }
+    if let Err(error) = oom::adjust(config.oom_score_adj, config.oom_score_values[0]) {
+        log::warn!("Unable to write oom_score_adj: {error}");
     }
     match config.net {
         Net::Epoll => serve_over::<EpollDriver>(config),
@@ -257,6 +264,7 @@ fn no_events(e: &std::io::Error) -> String {
 
 fn facts(config: &Config, backend: &'static str, workers: usize, addresses: &[LocalAddr]) -> Facts {
     Facts {
+        replication_id: (0..5).map(|_| format!("{:08x}", rng::entropy() >> 32)).collect(),
         run_id: (0..5).map(|_| format!("{:08x}", rng::entropy() >> 32)).collect(),
         start_unix_ms: Clock::system().unix_ms(),
         workers,

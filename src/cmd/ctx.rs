@@ -377,6 +377,8 @@ pub struct Asks {
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     pub run_id: String,
+    /// Of the data's history, as replicas would be told.
+    pub replication_id: String,
     pub start_unix_ms: u64,
     /// Memory accounted for before anything was stored.
     pub start_used_bytes: u64,

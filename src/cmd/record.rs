@@ -286,11 +286,13 @@ impl Ctx<'_> {
         }
     }
 
-    /// The words of the command, as they came.
+    /// The words of the command, as they came; but its own name, whatever clients call it.
     pub(super) fn put_args(&mut self, args: Args<'_>) {
         let value = self.recorder.value.take();
-        let words = args.iter().enumerate().map(|(i, arg)| match &value {
-            Some((at, value)) if *at == i => Word::Value(value),
+        let own_name = self.commands.own_name(args[0]);
+        let words = args.iter().enumerate().map(|(i, arg)| match (&value, own_name) {
+            (Some((at, value)), _) if *at == i => Word::Value(value),
+            (_, Some(name)) if i == 0 => Word::Bytes(name.as_bytes()),
             _ => Word::Bytes(arg),
         });
         self.put_command(words);

@@ -82,9 +82,19 @@ impl Engine<Alone> {
     }
 }
 
+/// The commands, under the names that the configuration gives them.
+///
+/// # Errors
+/// If it renames what there is not.
+pub fn commands_of(config: &Config) -> Result<Commands<Exec>, &'static str> {
+    Commands::renamed(&crate::cmd::table::COMMANDS, &config.renames)
+}
+
 impl<A: Access> Engine<A> {
     /// An engine over a keyspace, or its way to one that it shares.
-    #[must_use]
+    ///
+    /// # Panics
+    /// If the configuration renames commands that there are not (`commands_of` tells).
     pub fn over(mut keyspace: A, config: Config, clock: Clock, rng: Rng) -> Engine<A> {
         keyspace.each_shard(|shard| {
             shard.limits = config.limits;
@@ -95,7 +105,7 @@ impl<A: Access> Engine<A> {
         // Workers that have started before may have been told otherwise.
         let (keys_max, order) = (config.tracking_table_keys_max, Ordering::Relaxed);
         let _ = keyspace.totals().keys_max.compare_exchange(0, keys_max, order, order);
-        let commands = Commands::new(&crate::cmd::table::COMMANDS);
+        let commands = commands_of(&config).expect("the names were looked at when the server started");
         let mut profile = Profile::new(&clock, commands.len_all());
         profile.follow(&config);
         Engine {

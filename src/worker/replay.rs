@@ -65,9 +65,11 @@ impl<A: Access> State<A> {
         let (pause, room) = (std::mem::take(&mut engine.pause), std::mem::take(&mut engine.room));
         let (commands, errors) = (engine.stats.commands, engine.stats.error_replies);
         engine.frozen = true;
+        engine.commands.let_own_names_hold(true);
         let more = self.replay_some(&mut replay, loading, until_ns);
         let engine = &mut self.engine;
         engine.frozen = false;
+        engine.commands.let_own_names_hold(false);
         (engine.pause, engine.room) = (pause, room);
         (engine.stats.commands, engine.stats.error_replies) = (commands, errors);
         // Nobody has asked to be told of this.

@@ -589,8 +589,11 @@ impl<A: Access> Handler for State<A> {
     }
 
     fn signal(&mut self, signo: i32) {
-        self.end_by_signal();
-        log::warn!("Received {}, shutting down", if signo == libc::SIGINT { "SIGINT" } else { "SIGTERM" });
+        let config = &self.engine.config;
+        let (name, how) =
+            if signo == libc::SIGINT { ("SIGINT", config.on_sigint) } else { ("SIGTERM", config.on_sigterm) };
+        self.end_by_signal(how);
+        log::warn!("Received {name}, shutting down");
     }
 
     #[inline]
