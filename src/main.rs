@@ -75,9 +75,9 @@ fn serve(mut config: Config) -> Result<(), String> {
     match config.net.clone() {
         Net::Epoll => serve_over::<EpollDriver>(config, |_, _| Ok(())),
         Net::Uring => serve_over::<UringDriver>(config, |_, _| Ok(())),
-        Net::Tun { interface, addresses } => {
-            serve_over::<StackDriver<Tun>>(config, |worker, backend| attach_tun(worker, backend, &interface, &addresses))
-        }
+        Net::Tun { interface, addresses } => serve_over::<StackDriver<Tun>>(config, |worker, backend| {
+            attach_tun(worker, backend, &interface, &addresses)
+        }),
         Net::Xdp { interface, queue } => {
             let mut attached = None;
             serve_over::<StackDriver<Xdp>>(config, move |worker, backend| {
@@ -189,11 +189,14 @@ fn attach_tun(worker: usize, backend: &mut Stacked<Tun>, interface: &str, addres
     for (listener, number) in backend.tcp_services() {
         // What is bound to other addresses only is not meant for this one; but the interface is there for the first service.
         if listener.ip().is_unspecified() || number == 0 {
-            services.extend(addresses.iter().map(|ip| Service { address: SocketAddr::new(*ip, listener.port()), number }));
+            services
+                .extend(addresses.iter().map(|ip| Service { address: SocketAddr::new(*ip, listener.port()), number }));
         }
     }
     if services.is_empty() {
-        return Err(format!("nothing to serve over {interface}: say our address, 'net tun:{interface}:10.7.0.2', and a port"));
+        return Err(format!(
+            "nothing to serve over {interface}: say our address, 'net tun:{interface}:10.7.0.2', and a port"
+        ));
     }
     tell_services(&services, interface, "TUN");
     backend.attach(device, services, rng::entropy()).map_err(|e| e.to_string())

@@ -11,9 +11,15 @@ pub enum Net {
     Epoll,
     Uring,
     /// An interface of IP packets and TCP of our own: its name, and our addresses (none: the interface's peers).
-    Tun { interface: String, addresses: Vec<IpAddr> },
+    Tun {
+        interface: String,
+        addresses: Vec<IpAddr>,
+    },
     /// Frames of an interface by AF_XDP: its name, and the queue of the first worker.
-    Xdp { interface: String, queue: u32 },
+    Xdp {
+        interface: String,
+        queue: u32,
+    },
 }
 
 /// Of an interface's name, in Linux.
@@ -54,7 +60,9 @@ impl Net {
     }
 }
 
-const WRONG: ValueError = ValueError::Refused(Cow::Borrowed("argument must be epoll, uring, xdp:<interface>[:queue] or tun:<name>[:addresses]"));
+const WRONG: ValueError = ValueError::Refused(Cow::Borrowed(
+    "argument must be epoll, uring, xdp:<interface>[:queue] or tun:<name>[:addresses]",
+));
 
 impl fmt::Display for Net {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -81,7 +89,13 @@ mod tests {
     #[test]
     fn what_is_read_is_written() {
         for text in [
-            "epoll", "uring", "tun:t0", "tun:t0:10.7.0.2", "tun:t0:10.7.0.2,fd00::2", "tun:t0:fd00::2", "xdp:eth0",
+            "epoll",
+            "uring",
+            "tun:t0",
+            "tun:t0:10.7.0.2",
+            "tun:t0:10.7.0.2,fd00::2",
+            "tun:t0:fd00::2",
+            "xdp:eth0",
             "xdp:eth0:3",
         ] {
             assert_eq!(Net::parse(text.as_bytes()).unwrap().to_string(), text);
@@ -93,8 +107,23 @@ mod tests {
     #[test]
     fn what_is_wrong_is_refused() {
         for text in [
-            "", "poll", "epoll:eth0", "uring:0", "xdp", "xdp:", "xdp::1", "xdp:eth0:", "xdp:eth0:x", "xdp:eth0:1024",
-            "xdp:../etc", "tun", "tun:", "tun:t0:", "tun:t0:10.7.0", "tun:t0:10.7.0.1,", "xdp:sixteen-letters-",
+            "",
+            "poll",
+            "epoll:eth0",
+            "uring:0",
+            "xdp",
+            "xdp:",
+            "xdp::1",
+            "xdp:eth0:",
+            "xdp:eth0:x",
+            "xdp:eth0:1024",
+            "xdp:../etc",
+            "tun",
+            "tun:",
+            "tun:t0:",
+            "tun:t0:10.7.0",
+            "tun:t0:10.7.0.1,",
+            "xdp:sixteen-letters-",
         ] {
             assert!(Net::parse(text.as_bytes()).is_err(), "{text}");
         }

@@ -507,10 +507,7 @@ const REFUSED_LINES: &[(&str, &str)] = &[
     ("io-threads 129", "argument must be between 1 and 128 inclusive"),
     ("spin-us -1", "argument must be between 0 and 1000 inclusive"),
     ("spin-us 1001", "argument must be between 0 and 1000 inclusive"),
-    (
-        "net xdp",
-        "argument must be epoll, uring, xdp:<interface>[:queue] or tun:<name>[:addresses]",
-    ),
+    ("net xdp", "argument must be epoll, uring, xdp:<interface>[:queue] or tun:<name>[:addresses]"),
     ("save 3600", "Invalid save parameters"),
     ("save 0 1", "Invalid save parameters"),
     ("save 1 -1", "Invalid save parameters"),

@@ -17,6 +17,8 @@
 //! - Its `deadline` is not later than the next time at which smoltcp wants to be asked; `timers` has an entry for it.
 mod device;
 mod driver;
+#[cfg(any(test, fuzzing))]
+pub mod fuzzed;
 mod packet;
 #[cfg(test)]
 mod tests;
@@ -122,6 +124,7 @@ struct Core {
     flows: HashMap<Key, u32, Seeded>,
     places: Vec<Option<Box<Connection>>>,
     free: Vec<u32>,
+    #[expect(clippy::vec_box, reason = "they come from boxes and go into boxes again")]
     spare: Vec<Box<Connection>>,
     /// No socket at all: what belongs to none is answered by a reset.
     nobody: SocketSet<'static>,

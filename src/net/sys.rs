@@ -88,7 +88,7 @@ pub(super) fn attach_tun(fd: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
         return Err(Errno::ENAMETOOLONG);
     }
     for (place, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *place = libc::c_char::from_ne_bytes([byte]);
+        *place = libc::c_char::from_le_bytes([byte]);
     }
     request.ifr_ifru.ifru_flags = libc::c_short::try_from(libc::IFF_TUN | libc::IFF_NO_PI).unwrap_or(0);
     // SAFETY: the request outlives the call, and the kernel reads and writes it only.

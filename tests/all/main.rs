@@ -21,6 +21,7 @@ mod aof;
 mod bits;
 mod blocking;
 mod bug_reports;
+mod bypass;
 mod client_eviction;
 mod clients;
 mod collections;

@@ -78,7 +78,7 @@ impl<T: Transmit> phy::Device for Port<'_, T> {
     }
 
     fn transmit(&mut self, _now: Instant) -> Option<Sending<'_, T>> {
-        (self.tx.room() > 0).then(|| Sending(self.tx, self.hop))
+        (self.tx.room() > 0).then_some(Sending(self.tx, self.hop))
     }
 
     fn capabilities(&self) -> DeviceCapabilities {

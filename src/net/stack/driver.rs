@@ -130,7 +130,8 @@ fn readiness<D: Device>(stack: &mut Stack<D>, index: u32) -> EpollFlags {
     bits.set(EpollFlags::EPOLLIN, ready.readable || ready.ended);
     bits.set(EpollFlags::EPOLLRDHUP, ready.ended);
     bits.set(EpollFlags::EPOLLERR, ready.failed);
-    bits.set(EpollFlags::EPOLLOUT, ready.writable);
+    // Who waits for room learns of the failure by sending.
+    bits.set(EpollFlags::EPOLLOUT, ready.writable || ready.failed);
     bits
 }
 

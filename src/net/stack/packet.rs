@@ -60,7 +60,8 @@ pub(super) fn read(packet: &[u8], partial: bool) -> Option<Segment> {
     let segment = packet.get(start..end).filter(|segment| segment.len() >= TCP_HEADER)?;
     let pseudo = pseudo(packet, segment.len());
     let whole = fold(pseudo + sum(segment)) == u16::MAX;
-    if !whole && !(partial && segment[TCP_SUM..TCP_SUM + 2] == fold(pseudo).to_le_bytes()) {
+    let right = whole || partial && segment[TCP_SUM..TCP_SUM + 2] == fold(pseudo).to_le_bytes();
+    if !right {
         return None;
     }
     let port = |at: usize| u16::from_be_bytes([segment[at], segment[at + 1]]);

@@ -135,7 +135,8 @@ impl Xdp {
             Mode::Generic => bind(libc::XDP_COPY),
         };
         bound.map_err(|error| explained(error, &format!("bind to queue {queue} of {name}")))?;
-        bpf::set(attached.map.as_fd(), queue, fd.as_fd()).map_err(|error| explained(error, "enter a socket in the map"))?;
+        bpf::set(attached.map.as_fd(), queue, fd.as_fd())
+            .map_err(|error| explained(error, "enter a socket in the map"))?;
         let mtu = std::fs::read_to_string(format!("/sys/class/net/{name}/mtu"))?;
         let mtu: usize = mtu.trim().parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
         Ok(Xdp {

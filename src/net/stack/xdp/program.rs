@@ -114,7 +114,7 @@ pub(super) fn assemble(services: &[Service], map: i32) -> Vec<u64> {
     a.emit(LOAD_H, value, data, V4 + 6, 0);
     a.emit(AND_K, value, 0, 0, short(0x3fff));
     a.jump(JUMP_NE_K, value, 0, 0, Label::Pass);
-    let mut compare = |a: &mut Assembler, number: usize, address: &[u8], at: i16, tcp: i16, port: u16| {
+    let compare = |a: &mut Assembler, number: usize, address: &[u8], at: i16, tcp: i16, port: u16| {
         for (bytes, at) in address.chunks(4).zip((at..).step_by(4)) {
             a.emit(LOAD_W, value, data, at, 0);
             a.jump(JUMP_NE_W, value, 0, word(bytes), Label::Next(number));

@@ -262,14 +262,22 @@ impl Sender {
     }
 
     /// Has `fill` write a frame of `len` bytes. `None`: no frame is free.
-    pub(super) fn send<R>(&mut self, len: usize, fill: impl FnOnce(&mut [u8]) -> R) -> Result<R, impl FnOnce(&mut [u8]) -> R> {
+    pub(super) fn send<R>(
+        &mut self,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]) -> R,
+    ) -> Result<R, impl FnOnce(&mut [u8]) -> R> {
         if self.free.is_empty() {
             self.reap();
         }
-        let Some(frame) = self.free.pop().filter(|_| len <= FRAME_BYTES) else { return Err(fill) };
+        if len > FRAME_BYTES {
+            return Err(fill);
+        }
+        let Some(frame) = self.free.pop() else { return Err(fill) };
         let start = usize::try_from(frame).unwrap_or(usize::MAX);
         assert!(
-            start.is_multiple_of(FRAME_BYTES) && (RX_FRAMES as usize..(RX_FRAMES + TX_FRAMES) as usize).contains(&(start / FRAME_BYTES)),
+            start.is_multiple_of(FRAME_BYTES)
+                && (RX_FRAMES as usize..(RX_FRAMES + TX_FRAMES) as usize).contains(&(start / FRAME_BYTES)),
             "the kernel gave back a frame that is not of this half"
         );
         // SAFETY: a frame of this half that is free, so nobody else has it, and `len` is within it.
