@@ -78,6 +78,8 @@ const UNSAFE: &[(&str, &str)] = &[
     ("src/db/transfer.rs", "items behind handles"),
     ("src/db/view.rs", "items behind handles"),
     ("src/db/wheel/chain.rs", "blocks behind handles"),
+    ("src/net/stack/xdp/bpf.rs", "the bpf system call"),
+    ("src/net/stack/xdp/rings.rs", "rings and frames shared with the kernel"),
     ("src/net/sys.rs", "system calls"),
     ("src/net/uring/ring.rs", "rings and buffers shared with the kernel"),
     ("src/proto/resp.rs", "unaligned loads of digits"),

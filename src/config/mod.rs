@@ -11,6 +11,7 @@ mod kept;
 mod log;
 mod memcached;
 mod memory;
+mod network;
 mod operator;
 mod process;
 mod rewrite;
@@ -26,6 +27,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 pub use log::LogConfig;
+pub use network::Net;
 
 pub use cli::{Start, StartError, parse_command_line};
 pub use process::Farewell;
@@ -441,18 +443,6 @@ impl Config {
             }
         }
     }
-}
-
-/// How the kernel is asked for connections, input and output.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Net {
-    Epoll,
-    Uring,
-}
-impl Net {
-    pub const ALL: [Net; 2] = [Net::Epoll, Net::Uring];
-    /// As the directive has them, in the order of [`Net::ALL`].
-    pub const NAMES: [&'static str; 2] = ["epoll", "uring"];
 }
 
 /// To whom something is allowed.

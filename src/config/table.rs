@@ -594,7 +594,14 @@ static ROWS: &[Directive] = &[
         default: "epoll",
         mutability: Mutability::Immutable,
         summary: "Interface of the kernel for connections, input and output",
-        kind: Kind::Enum { names: &Net::NAMES, get: |c| c.net as usize, set: |c, position| c.net = Net::ALL[position] },
+        kind: Kind::Text {
+            what: "epoll|uring|xdp:<interface>[:queue]|tun:<name>[:addresses]",
+            get: |c| c.net.to_string().into_bytes(),
+            set: |c, v| {
+                c.net = Net::parse(v)?;
+                Ok(())
+            },
+        },
     },
     Directive {
         name: "hash-max-listpack-entries",

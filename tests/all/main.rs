@@ -23,6 +23,7 @@ mod aof_runs;
 mod bits;
 mod blocking;
 mod bug_reports;
+mod bypass;
 mod client_eviction;
 mod clients;
 mod collections;
