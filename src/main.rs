@@ -2,18 +2,20 @@
 
 use dolmen::acl::Acl;
 use dolmen::base::clock::Clock;
-use dolmen::base::{cpu, heap, log as logging, rng, user};
+use dolmen::base::{cpu, heap, log as logging, oom, rng, user};
 use dolmen::cmd::aof;
 use dolmen::cmd::ctx::Facts;
 use dolmen::cmd::persistence;
 use dolmen::config::{BindAddr, Config, Net, Start, parse_command_line};
+use dolmen::exec::commands_of;
 use dolmen::net::{
-    Backend, Balance, Doorbell, Driver, EpollDriver, Listen, LocalAddr, SocketConfig, Sockets, UringDriver,
-    block_signals,
+    Backend, Balance, Doorbell, Driver, EpollDriver, Listen, LocalAddr, Service, SocketConfig, Sockets, StackDriver,
+    Stacked, Tun, UringDriver, Xdp, block_signals, xdp,
 };
 use dolmen::store::{self, Store, remove_draft};
 use dolmen::worker::{MEMCACHE_SERVICE, METRICS_SERVICE, Worker, crew};
 use std::io::Write;
+use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -47,7 +49,9 @@ fn main() -> ExitCode {
 
 fn serve(mut config: Config) -> Result<(), String> {
     std::env::set_current_dir(&config.dir).map_err(|e| format!("cannot change to {}: {e}", config.dir.display()))?;
-    logging::init(config.loglevel, config.logfile.as_deref()).map_err(|e| format!("cannot open the log file: {e}"))?;
+    let system = config.syslog_enabled.then(|| logging::SystemLog::new(&config.syslog_ident, config.syslog_facility));
+    logging::init(config.loglevel, config.logfile.as_deref(), system)
+        .map_err(|e| format!("cannot open the log file: {e}"))?;
     let room = cpu::ClientRoom::make(config.maxclients);
     if room.maxclients < config.maxclients {
         log::warn!(
@@ -68,17 +72,34 @@ fn serve(mut config: Config) -> Result<(), String> {
             config.memcached_database, config.databases
         ));
     }
+    commands_of(&config).map_err(|why| format!("rename-command: {why}"))?;
     for note in config.notes() {
         log::warn!("{note}");
     }
-    match config.net {
-        Net::Epoll => serve_over::<EpollDriver>(config),
-        Net::Uring => serve_over::<UringDriver>(config),
+    if let Err(error) = oom::adjust(config.oom_score_adj, config.oom_score_values[0]) {
+        log::warn!("Unable to write oom_score_adj: {error}");
+    }
+    match config.net.clone() {
+        Net::Epoll => serve_over::<EpollDriver>(config, |_, _| Ok(())),
+        Net::Uring => serve_over::<UringDriver>(config, |_, _| Ok(())),
+        Net::Tun { interface, addresses } => serve_over::<StackDriver<Tun>>(config, |worker, backend| {
+            attach_tun(worker, backend, &interface, &addresses)
+        }),
+        Net::Xdp { interface, queue } => {
+            let mut attached = None;
+            serve_over::<StackDriver<Xdp>>(config, move |worker, backend| {
+                attach_xdp(worker, backend, &interface, queue, &mut attached)
+            })
+        }
     }
 }
 
 /// Serves over backends of one kind.
-fn serve_over<D: Driver + Send>(config: Config) -> Result<(), String> {
+/// `attach` is given each backend when it listens.
+fn serve_over<D: Driver + Send>(
+    config: Config,
+    mut attach: impl FnMut(usize, &mut Sockets<D>) -> Result<(), String>,
+) -> Result<(), String> {
     let acl = dolmen::cmd::acl::start(&config)?;
     heap::return_large_buffers();
     let workers = config.worker_count();
@@ -103,6 +124,7 @@ fn serve_over<D: Driver + Send>(config: Config) -> Result<(), String> {
         if worker == 0 {
             backend.enable_signals().map_err(|e| format!("cannot receive signals: {e}"))?;
         }
+        attach(worker, &mut backend)?;
         backends.push(backend);
     }
     let addresses = backends[0].local_addrs();
@@ -158,6 +180,67 @@ fn serve_over<D: Driver + Send>(config: Config) -> Result<(), String> {
     drop(pidfile);
     log::info!("Dolmen is now ready to exit, bye bye...");
     Ok(())
+}
+
+/// Has the first worker serve TCP over a TUN interface. It has one queue, so the others have the kernel's connections.
+fn attach_tun(worker: usize, backend: &mut Stacked<Tun>, interface: &str, addresses: &[IpAddr]) -> Result<(), String> {
+    if worker > 0 {
+        return Ok(());
+    }
+    let addresses = match addresses {
+        [] => Tun::peers(interface).map_err(|e| e.to_string())?,
+        given => given.to_vec(),
+    };
+    let device = Tun::open(interface).map_err(|e| e.to_string())?;
+    let mut services = Vec::new();
+    for (listener, number) in backend.tcp_services() {
+        // What is bound to other addresses only is not meant for this one; but the interface is there for the first service.
+        if listener.ip().is_unspecified() || number == 0 {
+            services
+                .extend(addresses.iter().map(|ip| Service { address: SocketAddr::new(*ip, listener.port()), number }));
+        }
+    }
+    if services.is_empty() {
+        return Err(format!(
+            "nothing to serve over {interface}: say our address, 'net tun:{interface}:10.7.0.2', and a port"
+        ));
+    }
+    tell_services(&services, interface, "TUN");
+    backend.attach(device, services, rng::entropy()).map_err(|e| e.to_string())
+}
+
+/// Has a worker serve a queue of an interface.
+fn attach_xdp(
+    worker: usize,
+    backend: &mut Stacked<Xdp>,
+    interface: &str,
+    first_queue: u32,
+    attached: &mut Option<Arc<xdp::Attached>>,
+) -> Result<(), String> {
+    let services = xdp::services(interface, &backend.tcp_services()).map_err(|e| e.to_string())?;
+    let queue = first_queue + u32::try_from(worker).unwrap_or(0);
+    if worker > 0 && queue >= xdp::queues(interface) {
+        log::warn!("{interface} has no queue {queue}: worker {worker} serves only connections of the kernel");
+        return Ok(());
+    }
+    if services.is_empty() {
+        return Err(format!(
+            "nothing to serve on {interface}: it must have an address that 'bind' names (or 'bind *'), and be there"
+        ));
+    }
+    let attached = match attached {
+        Some(attached) => attached,
+        none => none.insert(Arc::new(xdp::Attached::new(interface, &services).map_err(|e| e.to_string())?)),
+    };
+    let device = Xdp::open(attached, queue).map_err(|e| e.to_string())?;
+    tell_services(&services, interface, &format!("AF_XDP, {} mode, queue {queue}", device.mode()));
+    backend.attach(device, services, rng::entropy()).map_err(|e| e.to_string())
+}
+
+fn tell_services(services: &[Service], interface: &str, how: &str) {
+    for service in services {
+        log::info!("Serving {} on {interface} ({how})", service.address);
+    }
 }
 
 /// Serves by a worker for each backend, the first one on this thread.
@@ -257,6 +340,7 @@ fn no_events(e: &std::io::Error) -> String {
 
 fn facts(config: &Config, backend: &'static str, workers: usize, addresses: &[LocalAddr]) -> Facts {
     Facts {
+        replication_id: (0..5).map(|_| format!("{:08x}", rng::entropy() >> 32)).collect(),
         run_id: (0..5).map(|_| format!("{:08x}", rng::entropy() >> 32)).collect(),
         start_unix_ms: Clock::system().unix_ms(),
         workers,

@@ -24,7 +24,7 @@ use crate::list::List;
 use crate::peek::Peek;
 use crate::poison;
 use crate::region::{Base, Commit, HUGE_BYTES, Mapping, PAGE_BYTES, Table};
-use crate::span::{self, BITMAP_WORDS, SPAN_BYTES, SPAN_UNITS, SPAN_UNITS_LOG2, SpanMeta, State};
+use crate::span::{self, LOW_WORDS, SPAN_BYTES, SPAN_UNITS, SPAN_UNITS_LOG2, SpanMeta, State};
 use crate::sweep::Sealed;
 
 /// Heaps: class times two, plus kind.
@@ -38,9 +38,9 @@ pub(crate) const BINS: usize = 5;
 
 /// Pages of a span.
 #[expect(clippy::cast_possible_truncation, reason = "16")]
-const SPAN_PAGES: u8 = (SPAN_BYTES / PAGE_BYTES) as u8;
+pub(crate) const SPAN_PAGES: u8 = (SPAN_BYTES / PAGE_BYTES) as u8;
 /// Spans in a unit of huge pages.
-const SPANS_PER_UNIT: usize = HUGE_BYTES / SPAN_BYTES;
+pub(crate) const SPANS_PER_UNIT: usize = HUGE_BYTES / SPAN_BYTES;
 const _: () = assert!(SPAN_BYTES / PAGE_BYTES == SPAN_PAGES as usize && SPANS_PER_UNIT * SPAN_BYTES == HUGE_BYTES);
 
 /// Chunk region: at most what 32 bits of 8 bytes reach.
@@ -134,22 +134,24 @@ pub(crate) fn kind_of(heap: usize) -> Kind {
 /// All chunks of a slab.
 pub(crate) struct Chunks {
     pub(crate) heaps: [Heap; HEAPS],
-    /// Live bits: `BITMAP_WORDS` a span.
-    pub(crate) live: Table<u64>,
+    /// Live bits: the first `LOW_WORDS` of each span.
+    live: Table<u64>,
+    /// The others. It reaches as far as the last span that has such.
+    live_high: Table<u64>,
     pub(crate) metas: Table<SpanMeta>,
     /// Where the memory begins; fixed for life.
     base: Base,
     /// The memory itself.
-    region: Arc<Mapping>,
+    pub(crate) region: Arc<Mapping>,
     /// Huge pages for what is used next.
-    ahead: Ahead,
-    commit: Commit,
+    pub(crate) ahead: Ahead,
+    pub(crate) commit: Commit,
     /// Who looks from outside is told how far memory reaches.
     peek: Option<Arc<Peek>>,
     /// The unit of huge pages that fresh spans are taken from, if it was ready when it was begun.
-    ready_unit: Option<usize>,
+    pub(crate) ready_unit: Option<usize>,
     /// A unit that was being faulted in when its turn came; its spans are in no list.
-    passed_unit: Option<usize>,
+    pub(crate) passed_unit: Option<usize>,
     /// Partial spans; boxed because only slow paths read them.
     pub(crate) bins: Box<[[List; BINS]; HEAPS]>,
     /// Spans without live chunk, pages resident; most recently emptied first, stamps descending.
@@ -177,15 +179,17 @@ impl Chunks {
         let bytes = reserve_bytes.clamp(2 * SPAN_BYTES, REGION_BYTES_MAX);
         let region = Mapping::reserve(bytes, bytes.min(REGION_BYTES_MIN))?;
         let spans = region.bytes() / SPAN_BYTES;
-        let mut live = Table::reserve(spans * BITMAP_WORDS, spans * BITMAP_WORDS)?;
+        let mut live = Table::reserve(spans * LOW_WORDS, spans * LOW_WORDS)?;
+        let live_high = Table::reserve(spans * LOW_WORDS, spans * LOW_WORDS)?;
         let mut metas = Table::reserve(spans, spans)?;
         // Span 0 exists (heaps without active span point to it) but is never used.
-        if !(live.grow_to(BITMAP_WORDS) && metas.grow_to(1)) {
+        if !(live.grow_to(LOW_WORDS) && metas.grow_to(1)) {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
         Ok(Chunks {
             heaps: std::array::from_fn(|heap| Heap::new(heap / 2, live.pointer(0), metas.pointer(0))),
             live,
+            live_high,
             metas,
             base: region.start(),
             region: Arc::new(region),
@@ -282,11 +286,11 @@ impl Chunks {
         let offset = handle.bits() & (SPAN_UNITS - 1);
         let index = class::divide(offset, heap.reciprocal);
         debug_assert_eq!(index * heap.units as usize, offset as usize, "no chunk starts at {handle:?}");
-        // The unused tail of a span can reach past its bitmap for 16- and 24-byte chunks; masking stays within this span's words,
-        // whose bits for such places are never set.
-        let in_span = index / 64 % BITMAP_WORDS;
-        // SAFETY: `span < metas.len()` was asserted by the index above, and live bits are committed before metadata.
-        let word = unsafe { self.live.get_unchecked_mut(span as usize * BITMAP_WORDS + in_span) };
+        let word = match index / 64 {
+            // SAFETY: `span < metas.len()` was asserted by the index above, and live bits are committed before metadata.
+            low @ 0..LOW_WORDS => unsafe { self.live.get_unchecked_mut(span as usize * LOW_WORDS + low) },
+            high => &mut self.live_high[span as usize * LOW_WORDS + high - LOW_WORDS],
+        };
         let rest = *word & !(1 << (index % 64));
         if rest == *word {
             not_live(handle);
@@ -340,7 +344,22 @@ impl Chunks {
         let index = class::divide(offset, heap.reciprocal);
         index < usize::from(heap.capacity)
             && index * heap.units as usize == offset as usize
-            && self.live[span * BITMAP_WORDS + index / 64] >> (index % 64) & 1 == 1
+            && self.live_word(span, index / 64) >> (index % 64) & 1 == 1
+    }
+
+    /// A word of the live bits of a span that is committed.
+    #[inline]
+    pub(crate) fn live_word(&self, span: usize, in_span: usize) -> u64 {
+        let (words, at) = self.live_at(span, in_span);
+        words[at]
+    }
+
+    #[inline]
+    fn live_at(&self, span: usize, in_span: usize) -> (&Table<u64>, usize) {
+        match in_span {
+            0..LOW_WORDS => (&self.live, span * LOW_WORDS + in_span),
+            _ => (&self.live_high, span * LOW_WORDS + in_span - LOW_WORDS),
+        }
     }
 
     /// Finds the heap a word with a free chunk. False: no memory.
@@ -363,19 +382,21 @@ impl Chunks {
         let Heap { span, mask, first, units, .. } = self.heaps[heap];
         let frontier = usize::from(self.metas[span as usize].frontier);
         let words = frontier.div_ceil(64);
-        let bits = span as usize * BITMAP_WORDS;
         // A span just activated has no current word yet: start at the lowest.
         let after = if mask == 0 { 0 } else { (first & (SPAN_UNITS - 1)) as usize / (64 * units as usize) + 1 };
-        let has_room = |&in_span: &usize| span::frontier_mask(frontier, in_span) & !self.live[bits + in_span] != 0;
+        let has_room =
+            |&in_span: &usize| span::frontier_mask(frontier, in_span) & !self.live_word(span as usize, in_span) != 0;
         let in_span = match (after..words).chain(0..after).find(has_room) {
             Some(in_span) => in_span,
             None if self.advance_frontier(heap) => frontier / 64,
             None => return false,
         };
         let frontier = usize::from(self.metas[span as usize].frontier);
+        let (words, at) = self.live_at(span as usize, in_span);
+        let word = words.pointer(at);
         let heap = &mut self.heaps[heap];
         heap.mask = span::frontier_mask(frontier, in_span);
-        heap.word = self.live.pointer(bits + in_span);
+        heap.word = word;
         heap.meta = self.metas.pointer(span as usize);
         #[expect(clippy::cast_possible_truncation, reason = "at most 2^19 spans of 2^13 units")]
         {
@@ -396,7 +417,7 @@ impl Chunks {
         // A page at a time, so that `touched_pages` is what is resident indeed; within one word of live bits.
         let new = (old + (PAGE_BYTES / bytes).max(1)).min((old / 64 + 1) * 64).min(capacity);
         *fronted += (new - old) as u64;
-        meta.frontier = u16::try_from(new).expect("at most 2048 chunks a span");
+        meta.frontier = u16::try_from(new).expect("at most 4096 chunks a span");
         let touched = span::pages(new * bytes).max(meta.touched_pages);
         self.resident_pages += u64::from(touched - meta.touched_pages);
         meta.touched_pages = touched;
@@ -462,10 +483,20 @@ impl Chunks {
             return Some(unlist(self, CRUMBS));
         }
         if let Some(span) = self.unused_span() {
-            self.open(heap, span);
-            return Some(span);
+            if self.has_bits(heap, span) {
+                self.open(heap, span);
+                return Some(span);
+            }
+            let list = if self.metas[span as usize].state == State::Empty { &mut self.empty } else { &mut self.clean };
+            list.push_front(&mut self.metas, span);
         }
         (!bins[CRUMBS].is_empty()).then(|| unlist(self, CRUMBS))
+    }
+
+    /// Whether a span has live bits for all chunks that it would have in this heap; those of the first half are there. False: no memory for them.
+    fn has_bits(&mut self, heap: usize, span: u32) -> bool {
+        usize::from(self.heaps[heap].capacity) <= LOW_WORDS * 64
+            || self.live_high.grow_to((span as usize + 1) * LOW_WORDS)
     }
 
     /// A span without live chunk: hot ones first, then released ones, then new ones.
@@ -494,7 +525,7 @@ impl Chunks {
     fn grow_to(&mut self, spans: usize) -> bool {
         // Live bits before metadata: `free` relies on it.
         let grown = self.commit.ensure(&self.region, spans * SPAN_BYTES)
-            && self.live.grow_to(spans * BITMAP_WORDS)
+            && self.live.grow_to(spans * LOW_WORDS)
             && self.metas.grow_to(spans);
         if grown && let Some(peek) = &self.peek {
             peek.committed(spans * SPAN_BYTES);
@@ -508,42 +539,6 @@ impl Chunks {
         Arc::clone(self.peek.get_or_insert_with(|| Arc::new(Peek::new(&self.region, spans * SPAN_BYTES))))
     }
 
-    /// The spans of a unit that was passed, because it was being faulted in, serve now that it is done.
-    fn take_passed_unit(&mut self) {
-        let Some(unit) = self.passed_unit.filter(|unit| !self.ahead.is_at_work_on(*unit)) else { return };
-        self.passed_unit = None;
-        let ready = self.ahead.is_ready(unit);
-        for span in (unit * SPANS_PER_UNIT..(unit + 1) * SPANS_PER_UNIT).rev() {
-            if ready {
-                self.metas[span].touched_pages = SPAN_PAGES;
-                self.resident_pages += u64::from(SPAN_PAGES);
-            }
-            self.clean.push_front(&mut self.metas, u32::try_from(span).expect("at most 2^19 spans"));
-        }
-    }
-
-    /// Span `span` is used for the first time: takes note if its pages are there already, and has the next unit of huge pages made.
-    fn look_ahead(&mut self, span: usize) {
-        let unit = span / SPANS_PER_UNIT;
-        if span.is_multiple_of(SPANS_PER_UNIT) {
-            self.ready_unit = self.ahead.is_ready(unit).then_some(unit);
-            self.ahead.begin(unit);
-        }
-        if self.ready_unit == Some(unit) {
-            self.metas[span].touched_pages = SPAN_PAGES;
-            self.resident_pages += u64::from(SPAN_PAGES);
-        }
-        let late = span % SPANS_PER_UNIT >= SPANS_PER_UNIT * 3 / 4;
-        if late && self.ahead.wants(unit + 1) && self.commit.ensure(&self.region, (unit + 2) * HUGE_BYTES) {
-            self.ahead.ask(&self.region, unit + 1);
-        }
-    }
-
-    /// Bytes faulted in ahead of use.
-    pub(crate) fn ahead_bytes(&self) -> usize {
-        self.ahead.unused_bytes()
-    }
-
     /// Makes an unused span one of the heap.
     fn open(&mut self, heap: usize, span: u32) {
         poison::poison(self.ptr(Handle::from_bits(span << SPAN_UNITS_LOG2)), SPAN_BYTES);
@@ -555,7 +550,7 @@ impl Chunks {
         *spans += 1;
         *fronted += frontier as u64;
         meta.capacity = capacity;
-        meta.frontier = u16::try_from(frontier).expect("at most 2048 chunks a span");
+        meta.frontier = u16::try_from(frontier).expect("at most 4096 chunks a span");
         meta.heap = u8::try_from(heap).expect("fewer than 256 heaps");
     }
 
@@ -581,7 +576,7 @@ impl Chunks {
 
     /// Bytes of metadata in use, without the struct itself.
     pub(crate) fn overhead_bytes(&self) -> usize {
-        self.live.used_bytes() + self.metas.used_bytes() + size_of_val(&*self.bins)
+        self.live.used_bytes() + self.live_high.used_bytes() + self.metas.used_bytes() + size_of_val(&*self.bins)
     }
 }
 

@@ -3,7 +3,7 @@
 //! Multiples of 8 from 16 to 256 bytes (31 classes), then eighths of a doubling to 16 KiB (48 classes). A class that is a multiple of
 //! 64 bytes yields chunks aligned to 64, because spans start page-aligned and chunks lie at multiples of their size.
 
-use crate::span::{SPAN_BYTES, SPAN_CHUNKS_MAX};
+use crate::span::SPAN_BYTES;
 
 /// Largest chunk in bytes; anything above is a blob.
 pub const CHUNK_BYTES_MAX: usize = 16 * 1024;
@@ -62,11 +62,9 @@ pub(crate) const fn bytes(class: usize) -> usize {
     }
 }
 
-/// Chunks in a span of a class. Limited by the bitmap: a span of 16- or 24-byte chunks leaves its last pages untouched, which costs
-/// address space only, and halves the bitmap of every other span.
+/// Chunks in a span of a class.
 pub(crate) const fn capacity(class: usize) -> usize {
-    let fit = SPAN_BYTES / bytes(class);
-    if fit < SPAN_CHUNKS_MAX { fit } else { SPAN_CHUNKS_MAX }
+    SPAN_BYTES / bytes(class)
 }
 
 /// Multiplier for [`divide`]: 2^32 / units, rounded up.
@@ -80,7 +78,7 @@ pub(crate) const fn reciprocal(class: usize) -> u32 {
 }
 
 /// `units / (units of the class)` for offsets inside a span, by multiplication. Exact because the rounding error of the
-/// reciprocal, below 1, times the offset (< 2^13) stays below 2^32 / 2^11.
+/// reciprocal, below 1, times the offset (< 2^13) stays below 2^32 / 2^11, and no class has more units.
 #[inline(always)]
 pub(crate) const fn divide(units: u32, reciprocal: u32) -> usize {
     ((units as u64 * reciprocal as u64) >> 32) as usize
@@ -93,7 +91,7 @@ const _: () = {
         assert!(bytes(class).is_multiple_of(UNIT_BYTES));
         assert!(of(bytes(class)).index() == class);
         assert!(class == 0 || of(bytes(class - 1) + 1).index() == class);
-        assert!(capacity(class) >= 4 && capacity(class) * bytes(class) <= SPAN_BYTES);
+        assert!(capacity(class) >= 4);
         class += 1;
     }
     assert!(of(0).index() == 0 && of(1).index() == 0);

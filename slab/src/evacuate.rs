@@ -85,7 +85,7 @@ impl Chunks {
     pub(crate) fn next_live(&self, victim: &mut Victim) -> Option<(Handle, usize)> {
         let heap = &self.heaps[usize::from(self.metas[victim.span as usize].heap)];
         while victim.next < usize::from(heap.capacity) {
-            let word = self.live[victim.span as usize * BITMAP_WORDS + victim.next / 64] >> (victim.next % 64);
+            let word = self.live_word(victim.span as usize, victim.next / 64) >> (victim.next % 64);
             if word == 0 {
                 victim.next = (victim.next / 64 + 1) * 64;
                 continue;

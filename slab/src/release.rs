@@ -35,6 +35,7 @@ impl Chunks {
     pub(crate) fn release(&mut self, now_ms: u32, decay_ms: u32, budget_spans: &mut usize) -> bool {
         self.now_ms = now_ms;
         self.retire_idle();
+        self.release_ahead(decay_ms);
         loop {
             let span = self.empty.tail;
             if span == 0 || !is_due(now_ms, self.metas[span as usize].stamp_ms, decay_ms) {

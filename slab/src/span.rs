@@ -10,7 +10,8 @@
 //! │ span 0  │ span 1      │ span 2      │       span 0 is never used, so that handle 0 and span number 0 mean "none"
 //! └─────────┴─────────────┴─────────────┴──
 //!
-//! live bits: 32 words a span, bit i % 64 of word i / 64 is chunk i (address order); 1 = handed out
+//! live bits: bit i % 64 of word i / 64 is chunk i (address order); 1 = handed out. The first 32 words of all spans lie together, and the
+//! last 32 apart from them (`live_high` of `chunks`): only spans of chunks below 32 bytes have such, for the others those are pages never touched.
 //! ```
 
 use crate::class;
@@ -22,13 +23,15 @@ pub(crate) const SPAN_BYTES: usize = 64 << 10;
 /// Size of a span in units of a handle; a power of two.
 pub(crate) const SPAN_UNITS: u32 = 1 << SPAN_UNITS_LOG2;
 pub(crate) const SPAN_UNITS_LOG2: u32 = 13;
-/// Words of live bits a span.
-pub(crate) const BITMAP_WORDS: usize = 32;
+/// Words of live bits a span, and those of the first half.
+pub(crate) const BITMAP_WORDS: usize = 64;
+pub(crate) const LOW_WORDS: usize = BITMAP_WORDS / 2;
 /// Most chunks a span holds.
 pub(crate) const SPAN_CHUNKS_MAX: usize = BITMAP_WORDS * 64;
 
 const _: () = assert!(SPAN_UNITS as usize * class::UNIT_BYTES == SPAN_BYTES);
 const _: () = assert!(SPAN_BYTES / PAGE_BYTES <= u8::MAX as usize);
+const _: () = assert!(SPAN_CHUNKS_MAX * class::bytes(0) == SPAN_BYTES, "all of a span is used");
 
 /// Where a span is in its life.
 ///

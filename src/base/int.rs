@@ -62,6 +62,19 @@ pub fn parse_u64(text: &[u8]) -> Option<u64> {
     Some(value)
 }
 
+/// How many decimal digits a number has.
+#[inline]
+#[must_use]
+pub fn digits(number: u64) -> usize {
+    // Most numbers that are asked for are lengths of short texts.
+    match number {
+        0..10 => 1,
+        10..100 => 2,
+        100..1000 => 3,
+        _ => number.ilog10() as usize + 1,
+    }
+}
+
 /// Formats `value` into the end of `buf` and returns the digits.
 #[inline]
 pub fn write_u64(buf: &mut [u8; MAX_DIGITS], mut value: u64) -> &[u8] {

@@ -5,7 +5,9 @@
 //! pid  role      local time       mark  message
 //! ```
 //!
-//! Owns the levels, the sink and the limit on warnings that could repeat. Never blocks on a lock, never fails: a line that cannot be
+//! On demand (`syslog-enabled`) the messages go to the system's log as well.
+//!
+//! Owns the levels, the sinks and the limit on warnings that could repeat. Never blocks on a lock, never fails: a line that cannot be
 //! written (full disk, closed pipe) is dropped.
 //!
 //! Invariants: a record is one line (control characters are escaped) of at most [`LINE_BYTES_MAX`] bytes and one `write(2)`, so lines
@@ -14,7 +16,8 @@
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::path::Path;
+use std::os::unix::net::UnixDatagram;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
@@ -56,6 +59,77 @@ impl LogLevel {
     }
 }
 
+/// Names of facilities of the system's log, in the order of [`Facility::position`].
+pub const FACILITIES: [&str; 9] =
+    ["user", "local0", "local1", "local2", "local3", "local4", "local5", "local6", "local7"];
+
+/// A facility of the system's log, by its number there (RFC 5424, 6.2.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facility(u8);
+
+const FACILITY_USER: u8 = 1;
+const FACILITY_LOCAL0: u8 = 16;
+
+impl Facility {
+    /// The one whose name is at `position` in [`FACILITIES`].
+    #[must_use]
+    pub fn at(position: usize) -> Facility {
+        match u8::try_from(position) {
+            Ok(position @ 1..=8) => Facility(FACILITY_LOCAL0 + position - 1),
+            _ => Facility(FACILITY_USER),
+        }
+    }
+
+    #[must_use]
+    pub fn position(self) -> usize {
+        if self.0 == FACILITY_USER { 0 } else { usize::from(self.0 - FACILITY_LOCAL0) + 1 }
+    }
+}
+
+impl Default for Facility {
+    fn default() -> Facility {
+        Facility(FACILITY_LOCAL0)
+    }
+}
+
+/// Where the system's log takes messages, a datagram each.
+const SYSTEM_LOG: &str = "/dev/log";
+
+/// The way to the system's log.
+pub struct SystemLog {
+    /// `None`: the system gives us no socket.
+    socket: Option<UnixDatagram>,
+    path: PathBuf,
+    ident: String,
+    facility: Facility,
+}
+
+impl SystemLog {
+    #[must_use]
+    pub fn new(ident: &[u8], facility: Facility) -> SystemLog {
+        SystemLog::at(SYSTEM_LOG.into(), ident, facility)
+    }
+
+    fn at(path: PathBuf, ident: &[u8], facility: Facility) -> SystemLog {
+        // Who reads the log may be slow or not there yet: the message is lost then, and the server goes on.
+        let socket = UnixDatagram::unbound().and_then(|socket| socket.set_nonblocking(true).map(|()| socket)).ok();
+        SystemLog { socket, path, ident: String::from_utf8_lossy(ident).into_owned(), facility }
+    }
+
+    fn write(&self, pid: u32, level: Level, message: &str) {
+        let severity = match level {
+            Level::Error | Level::Warn => 4,
+            Level::Info => 5,
+            Level::Debug => 6,
+            Level::Trace => 7,
+        };
+        if let Some(socket) = &self.socket {
+            let priority = u32::from(self.facility.0) << 3 | severity;
+            let _ = socket.send_to(format!("<{priority}>{}[{pid}]: {message}", self.ident).as_bytes(), &self.path);
+        }
+    }
+}
+
 /// Redis's mark of a level.
 fn mark(level: Level) -> char {
     match level {
@@ -69,8 +143,8 @@ fn mark(level: Level) -> char {
 /// Starts logging, once a process: to `logfile` (appended to, created if missing), else to standard output.
 ///
 /// Call after the change to `dir`: a relative `logfile` is meant relative to it.
-pub fn init(level: LogLevel, logfile: Option<&Path>) -> io::Result<()> {
-    let sink = Sink::open(logfile)?;
+pub fn init(level: LogLevel, logfile: Option<&Path>, system: Option<SystemLog>) -> io::Result<()> {
+    let sink = Sink { system, ..Sink::open(logfile)? };
     log::set_boxed_logger(Box::new(sink)).map_err(io::Error::other)?;
     set_level(level);
     Ok(())
@@ -84,6 +158,7 @@ pub fn set_level(level: LogLevel) {
 struct Sink {
     /// `None` = standard output.
     file: Option<File>,
+    system: Option<SystemLog>,
     pid: u32,
 }
 
@@ -93,7 +168,7 @@ impl Sink {
             Some(path) => Some(OpenOptions::new().append(true).create(true).open(path)?),
             None => None,
         };
-        Ok(Sink { file, pid: std::process::id() })
+        Ok(Sink { file, system: None, pid: std::process::id() })
     }
 
     /// One `write(2)`; tried again only if a signal came before the first byte.
@@ -117,7 +192,11 @@ impl Log for Sink {
 
     fn log(&self, record: &Record<'_>) {
         if self.enabled(record.metadata()) {
-            self.write(line(self.pid, &ZonedDateTime::now(), record.level(), &record.args().to_string()).as_bytes());
+            let message = record.args().to_string();
+            self.write(line(self.pid, &ZonedDateTime::now(), record.level(), &message).as_bytes());
+            if let Some(system) = &self.system {
+                system.write(self.pid, record.level(), &message);
+            }
         }
     }
 
@@ -212,6 +291,36 @@ mod tests {
 
     fn at(tz: &str, ms: i64) -> ZonedDateTime {
         Timestamp::from_millisecond(ms).unwrap().to_zoned_datetime(TimeZone::posix(tz).unwrap())
+    }
+
+    #[test]
+    fn the_systems_log_gets_what_we_log() {
+        let path = std::env::temp_dir().join(format!("dolmen-log-{}", std::process::id()));
+        let _ = std::fs::remove_file(&path);
+        let early = SystemLog::at(path.clone(), b"early", Facility::default());
+        // Nobody reads yet: the message is lost.
+        early.write(7, Level::Warn, "lost");
+        let reader = UnixDatagram::bind(&path).unwrap();
+        early.write(7, Level::Warn, "the first");
+        SystemLog::at(path.clone(), b"dolmen", Facility::at(0)).write(4711, Level::Trace, "two\nlines");
+        for (position, level, priority) in [(1, Level::Error, 132), (8, Level::Info, 189), (3, Level::Debug, 150)] {
+            let log = SystemLog::at(path.clone(), b"x", Facility::at(position));
+            log.write(1, level, &priority.to_string());
+        }
+        let read = || {
+            let mut bytes = [0; 100];
+            let length = reader.recv(&mut bytes).unwrap();
+            String::from_utf8(bytes[..length].to_vec()).unwrap()
+        };
+        assert_eq!(read(), "<132>early[7]: the first");
+        assert_eq!(read(), "<15>dolmen[4711]: two\nlines");
+        for priority in [132, 189, 150] {
+            assert_eq!(read(), format!("<{priority}>x[1]: {priority}"));
+        }
+        std::fs::remove_file(&path).unwrap();
+        for position in 0..FACILITIES.len() {
+            assert_eq!(Facility::at(position).position(), position);
+        }
     }
 
     #[test]

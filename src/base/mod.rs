@@ -21,6 +21,7 @@ pub mod lcs;
 pub mod limits;
 pub mod log;
 pub mod notify;
+pub mod oom;
 pub mod out;
 pub mod quote;
 pub mod recent;

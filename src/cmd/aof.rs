@@ -83,7 +83,7 @@ pub fn bgrewriteaof(ctx: &mut Ctx<'_>, _args: Args<'_>) -> Outcome {
     if !ctx.store.log.is_on() {
         return ctx.fail(errors::AOF_IS_OFF);
     }
-    if ctx.store.log.status().rewrite_began.is_some() {
+    if ctx.store.log.is_rewriting() {
         return ctx.fail(errors::REWRITE_IN_PROGRESS);
     }
     ctx.store.log.with_status(|status| status.scheduled = true);
@@ -288,10 +288,16 @@ impl Switch {
             None
         } else {
             let position = ctx.db.position();
-            Some(ctx.store.log.begin_prepared(ctx.store, position).map_err(|error| error.to_string()).map(|path| {
-                ctx.db.each_shard(|shard| shard.listeners.set_logged(true));
-                persistence::begin_base(&mut ctx.db, ctx.store, ctx.config, path, counted);
-            }))
+            Some(
+                ctx.store
+                    .log
+                    .begin_prepared(ctx.store, position, ctx.config.log.snapshot_base)
+                    .map_err(|error| error.to_string())
+                    .map(|path| {
+                        ctx.db.each_shard(|shard| shard.listeners.set_logged(true));
+                        persistence::begin_base(&mut ctx.db, ctx.store, ctx.config, path, counted);
+                    }),
+            )
         };
         ctx.db.lock_none();
         begun

@@ -1,5 +1,6 @@
 //! What a command gets to work with: narrow borrows of what it may touch, and the ways to say what became of it.
 
+use super::alike::RunAlike;
 use super::blocking::Blocking;
 use super::client::Clients;
 use super::control::Pause;
@@ -36,6 +37,8 @@ pub type Run = for<'c> fn(&mut Ctx<'c>, Args<'_>) -> Outcome;
 #[derive(Clone, Copy)]
 pub struct Exec {
     pub run: Run,
+    /// The same for requests that are alike, of which most are in a pipeline.
+    pub run_alike: Option<RunAlike>,
     /// The argument that may be received in place as a blob (0: none).
     pub value_arg: u8,
     /// For commands that take any number of keys: how to run in slices when there are very many.
@@ -48,12 +51,15 @@ pub struct Exec {
     pub secrets: Option<fn(Args<'_>) -> Vec<usize>>,
     /// Writes what it has done for the append-only file (`cmd::record`); `None`: the command itself says it.
     pub told: Option<fn(&mut Ctx<'_>, Args<'_>)>,
+    /// With so many arguments it is logged as it came, whatever `told` says; 0: it may be otherwise.
+    pub plain: u8,
 }
 
 impl Exec {
     #[must_use]
     pub const fn new(run: Run) -> Exec {
-        Exec { run, value_arg: 0, sliced: None, whole: None, channels: Channels::None, secrets: None, told: None }
+        let (run_alike, sliced, whole, secrets, told) = (None, None, None, None, None);
+        Exec { run, run_alike, value_arg: 0, sliced, whole, channels: Channels::None, secrets, told, plain: 0 }
     }
 
     #[must_use]
@@ -75,12 +81,6 @@ impl Exec {
     #[must_use]
     pub const fn with_secrets(self, secrets: fn(Args<'_>) -> Vec<usize>) -> Exec {
         Exec { secrets: Some(secrets), ..self }
-    }
-
-    /// The same, for which `told` writes what it has done.
-    #[must_use]
-    pub const fn told(self, told: fn(&mut Ctx<'_>, Args<'_>)) -> Exec {
-        Exec { told: Some(told), ..self }
     }
 
     #[must_use]
@@ -392,6 +392,8 @@ pub struct Asks {
 #[derive(Clone, Debug, Default)]
 pub struct Facts {
     pub run_id: String,
+    /// Of the data's history, as replicas would be told.
+    pub replication_id: String,
     pub start_unix_ms: u64,
     /// Memory accounted for before anything was stored.
     pub start_used_bytes: u64,
@@ -513,6 +515,9 @@ impl<'a> Ctx<'a> {
     #[inline(never)]
     fn tell(&mut self, database: usize, bytes: &[u8], hash: u64, event: Event) {
         self.record_task();
+        if self.db.is_only_logged(hash, event) {
+            return;
+        }
         let key = Key { bytes, hash, site: Site::NONE };
         self.db.mark_changed(database, key.hash);
         let by = if self.me == NOBODY { 0 } else { self.clients.get(self.me).id };
@@ -526,14 +531,6 @@ impl<'a> Ctx<'a> {
     pub fn make_ready(&mut self, database: usize, name: &[u8]) {
         self.blocking.make_ready(database, name);
         self.changed |= AWAITED;
-    }
-
-    /// Publishes what has happened to keys so far: before what others must not find in front of it. Waits for no lock of the keyspace.
-    pub fn publish_news(&mut self) {
-        let news = self.db.take_news();
-        if !news.is_empty() {
-            super::notify::publish(news, self.config.notify, self.pubsub);
-        }
     }
 
     /// Does the command run within EXEC? Then it must come to its end, and not wait for anybody.

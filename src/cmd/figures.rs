@@ -19,6 +19,8 @@ pub struct Figures {
     pub databases: Vec<DatabaseFigures>,
     /// What each command has taken; empty if nobody has asked for it.
     pub report: Report,
+    /// What waits for the thread of the append-only file. It does not count for eviction.
+    pub log_bytes: u64,
 }
 
 /// Of all shards together.
@@ -163,7 +165,9 @@ impl Figures {
         });
         ctx.stats.clients = ctx.clients.alive() as u64;
         let clients_per_worker = ctx.fleet.each(ctx.stats, |stats| stats.clients.to_string()).join(",");
-        let mut figures = Figures { stats: ctx.fleet.total(ctx.stats), clients_per_worker, data, databases, report };
+        let log_bytes = ctx.store.log.pending_bytes();
+        let stats = ctx.fleet.total(ctx.stats);
+        let mut figures = Figures { stats, clients_per_worker, data, databases, report, log_bytes };
         // Otherwise only looked at from time to time; nobody shall see it fall.
         let used = figures.used_bytes();
         figures.stats.used_bytes_peak = figures.stats.used_bytes_peak.max(used);
@@ -172,7 +176,7 @@ impl Figures {
     }
 
     fn used_bytes(&self) -> u64 {
-        self.data.used_bytes + self.data.heap_bytes + self.stats.held_bytes()
+        self.data.used_bytes + self.data.heap_bytes + self.stats.held_bytes() + self.log_bytes
     }
 
     #[must_use]

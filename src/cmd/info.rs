@@ -6,13 +6,17 @@ use super::fleet::{Local, everywhere};
 use super::profile::Report;
 use super::server::COMPATIBLE_VERSION;
 use crate::base::cpu;
+use crate::pubsub::Kind;
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
+
+/// Redis's clock of seconds that keys are stamped with has 24 bits.
+const LRU_CLOCK_END: u64 = 1 << 24;
 
 /// Name, what writes it, and whether it is told without being asked for.
 type Section = (&'static str, fn(&Ctx<'_>, &Figures, &mut String), bool);
 
-const SECTIONS: [Section; 11] = [
+const SECTIONS: [Section; 13] = [
     ("server", server, true),
     ("clients", clients, true),
     ("memory", memory, true),
@@ -20,9 +24,11 @@ const SECTIONS: [Section; 11] = [
     ("stats", stats, true),
     ("replication", replication, true),
     ("cpu", cpu_times, true),
-    ("errorstats", error_counts, true),
+    ("modules", modules, true),
     ("commandstats", command_counts, false),
+    ("errorstats", error_counts, true),
     ("latencystats", latencies, false),
+    ("cluster", cluster, true),
     ("keyspace", keyspace, true),
 ];
 
@@ -97,9 +103,11 @@ fn server(ctx: &Ctx<'_>, _figures: &Figures, to: &mut String) {
         "uptime_in_days": up_s / 86_400,
         "hz": ctx.config.hz,
         "configured_hz": ctx.config.hz,
+        "lru_clock": now_ms / 1000 % LRU_CLOCK_END,
         "workers": facts.workers,
         "executable": facts.executable,
         "config_file": facts.config_file,
+        "io_threads_active": 0,
     );
 }
 
@@ -107,6 +115,7 @@ fn clients(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
     fields!(to,
         "connected_clients": figures.stats.clients,
         "clients_per_worker": figures.clients_per_worker,
+        "cluster_connections": 0,
         "maxclients": ctx.config.maxclients,
         "client_recent_max_input_buffer": figures.stats.query_bytes_max.get(),
         "client_recent_max_output_buffer": figures.stats.out_bytes_max.get(),
@@ -176,13 +185,13 @@ fn memory(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
         "rss_overhead_bytes": difference(memory.resident, memory.mapped),
         "mem_fragmentation_ratio": two(ratio(memory.resident, memory.used)),
         "mem_fragmentation_bytes": difference(memory.resident, memory.used),
-        "mem_not_counted_for_evict": stats.uncounted_bytes(),
+        "mem_not_counted_for_evict": figures.log_bytes + stats.uncounted_bytes(),
         "mem_replication_backlog": 0,
         "mem_total_replication_buffers": 0,
         "mem_clients_slaves": 0,
         "mem_clients_normal": stats.held_bytes(),
         "mem_cluster_links": 0,
-        "mem_aof_buffer": 0,
+        "mem_aof_buffer": figures.log_bytes,
         "mem_allocator": MEM_ALLOCATOR,
         // What it may take of a busy worker, in percent.
         "active_defrag_running": if data.defrag.running > 0 { 25 } else { 0 },
@@ -194,6 +203,7 @@ fn memory(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
 fn persistence(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
     let (saves, load, log) = (ctx.store.stats(), ctx.store.load(), ctx.store.log.status());
     let loading = ctx.store.is_loading();
+    let rewrites = ctx.store.log.is_rewriting();
     let now_s = ctx.db.now_ms() / 1000;
     let seconds = |time: Option<std::time::Duration>| time.map_or(-1, |time| time.as_secs().cast_signed());
     let percent = |part: u64, whole: u64| {
@@ -222,8 +232,8 @@ fn persistence(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
         "rdb_last_load_keys_expired": load.as_ref().map_or(0, |load| load.expired()),
         "rdb_last_load_keys_loaded": load.as_ref().map_or(0, |load| load.keys()),
         "aof_enabled": u8::from(ctx.store.log.is_on()),
-        "aof_rewrite_in_progress": u8::from(log.rewrite_began.is_some()),
-        "aof_rewrite_scheduled": u8::from(log.scheduled && log.rewrite_began.is_none()),
+        "aof_rewrite_in_progress": u8::from(rewrites),
+        "aof_rewrite_scheduled": u8::from(log.scheduled && !rewrites),
         "aof_last_rewrite_time_sec": seconds(log.last_rewrite_time),
         "aof_current_rewrite_time_sec": seconds(log.rewrite_began.map(|began| began.elapsed())),
         "aof_last_bgrewrite_status": status(log.last_rewrite_failed),
@@ -271,13 +281,27 @@ fn stats(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
         "total_net_output_bytes": stats.output_bytes,
         "instantaneous_input_kbps": kib(input_bytes),
         "instantaneous_output_kbps": kib(output_bytes),
+        "total_net_repl_input_bytes": 0,
+        "total_net_repl_output_bytes": 0,
+        "instantaneous_input_repl_kbps": kib(0),
+        "instantaneous_output_repl_kbps": kib(0),
         "rejected_connections": stats.rejected_connections,
+        "sync_full": 0,
+        "sync_partial_ok": 0,
+        "sync_partial_err": 0,
         "expired_keys": data.expired,
         "expired_subkeys": data.expired_fields,
         "evicted_keys": data.evicted,
         "evicted_clients": stats.evicted_clients,
         "keyspace_hits": data.hits,
         "keyspace_misses": data.misses,
+        "pubsub_channels": ctx.pubsub.registry.channels(Kind::Channel),
+        "pubsub_patterns": ctx.pubsub.registry.patterns(),
+        "pubsubshard_channels": ctx.pubsub.registry.channels(Kind::Shard),
+        "latest_fork_usec": 0,
+        "total_forks": 0,
+        "migrate_cached_sockets": 0,
+        "slave_expires_tracked_keys": 0,
         "active_defrag_hits": data.defrag.relocated,
         "active_defrag_misses": data.defrag.left,
         "active_defrag_key_hits": data.defrag.keys_relocated,
@@ -291,7 +315,10 @@ fn stats(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
         "acl_access_denied_cmd": stats.denials[1],
         "acl_access_denied_key": stats.denials[2],
         "acl_access_denied_channel": stats.denials[3],
+        "unexpected_error_replies": 0,
         "total_error_replies": stats.error_replies,
+        "io_threaded_reads_processed": 0,
+        "io_threaded_writes_processed": 0,
         "suspended_commands": stats.suspended,
         "keyspace_changes": stats.dirty,
         "eventloop_cycles": stats.turns,
@@ -300,9 +327,27 @@ fn stats(ctx: &Ctx<'_>, figures: &Figures, to: &mut String) {
     );
 }
 
-/// No replication exists yet: the server is a master without replicas.
-fn replication(_ctx: &Ctx<'_>, _figures: &Figures, to: &mut String) {
-    fields!(to, "role": "master", "connected_slaves": 0);
+/// No replication exists yet: the server is a master without replicas, as one that none has ever asked for its data.
+fn replication(ctx: &Ctx<'_>, _figures: &Figures, to: &mut String) {
+    fields!(to,
+        "role": "master",
+        "connected_slaves": 0,
+        "master_failover_state": "no-failover",
+        "master_replid": ctx.facts.replication_id,
+        "master_replid2": "0".repeat(ctx.facts.replication_id.len()),
+        "master_repl_offset": 0,
+        "second_repl_offset": -1,
+        "repl_backlog_active": 0,
+        "repl_backlog_size": ctx.config.repl_backlog_bytes(),
+        "repl_backlog_first_byte_offset": 0,
+        "repl_backlog_histlen": 0,
+    );
+}
+
+fn modules(_ctx: &Ctx<'_>, _figures: &Figures, _to: &mut String) {}
+
+fn cluster(_ctx: &Ctx<'_>, _figures: &Figures, to: &mut String) {
+    fields!(to, "cluster_enabled": 0);
 }
 
 fn cpu_times(_ctx: &Ctx<'_>, _figures: &Figures, to: &mut String) {

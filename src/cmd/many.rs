@@ -1,7 +1,7 @@
 //! Commands that take any number of keys. One set of steps serves both forms: at once, for what fits a receive window, with the
 //! memory accesses of a dozen keys overlapped; and in slices, for a million keys, with the names held so that it stays atomic.
 
-use super::ctx::{Args, Budget, Ctx, Exec, Outcome, Sliced, Task};
+use super::ctx::{Args, Budget, Ctx, Exec, Failure, Outcome, Sliced, Task};
 use super::spec::Command;
 use crate::db::Db;
 use crate::db::hold::Mode;
@@ -18,8 +18,16 @@ const COPY_MAX_BYTES: usize = 256 << 10;
 /// A request that did not fit a receive window and has more arguments than this runs in slices.
 pub const SLICED_MIN_ARGS: usize = 1024;
 
-/// Runs a command of many keys at once; goes on in slices when the replies become too much to copy in one go.
-pub fn run(ctx: &mut Ctx<'_>, args: Args<'_>, sliced: &'static Sliced) -> Outcome {
+/// Runs a command of many keys at once; goes on in slices when the replies become too much to copy in one go. `STEP` and `each` are those of
+/// `sliced`, as constants, so that what is done with each key is a part of the loop.
+#[inline(always)]
+pub fn run<const STEP: usize>(
+    ctx: &mut Ctx<'_>,
+    args: Args<'_>,
+    sliced: &'static Sliced,
+    each: impl Fn(&mut Ctx<'_>, Args<'_>) -> Result<u64, Failure>,
+) -> Outcome {
+    debug_assert_eq!(STEP, sliced.step);
     if let Err(failure) = (sliced.start)(ctx, args.len()) {
         return ctx.fail(failure);
     }
@@ -27,23 +35,23 @@ pub fn run(ctx: &mut Ctx<'_>, args: Args<'_>, sliced: &'static Sliced) -> Outcom
     let mut at = 1;
     let queued_before = ctx.out().queued();
     while at < args.len() {
-        let stop = args.len().min(at + AHEAD * sliced.step);
+        let stop = args.len().min(at + AHEAD * STEP);
         let mut places = [(0u64, Site::NONE); AHEAD];
         let located_at = ctx.db.locate_anew();
-        for (place, group) in places.iter_mut().zip(args[at..stop].chunks(sliced.step)) {
+        for (place, group) in places.iter_mut().zip(args[at..stop].chunks(STEP)) {
             let key = ctx.db.locate(group[0]);
             *place = (key.hash, key.site);
         }
-        let groups = (stop - at).div_ceil(sliced.step);
+        let groups = (stop - at).div_ceil(STEP);
         if args.len() > 2 {
             for (hash, site) in &places[..groups] {
                 ctx.db.prefetch_items(*hash, *site);
             }
         }
-        for ((hash, site), group) in places.iter().zip(args[at..stop].chunks(sliced.step)) {
+        for ((hash, site), group) in places.iter().zip(args[at..stop].chunks(STEP)) {
             ctx.hash = *hash;
             ctx.site = *site;
-            match (sliced.each)(ctx, group) {
+            match each(ctx, group) {
                 Ok(n) => count += n,
                 Err(failure) => {
                     ctx.db.located_at(located_at);
@@ -58,26 +66,25 @@ pub fn run(ctx: &mut Ctx<'_>, args: Args<'_>, sliced: &'static Sliced) -> Outcom
         // one goes on to its end.)
         if !left.is_empty()
             && ctx.out().queued() - queued_before > COPY_MAX_BYTES
-            && ctx.db.hold_begin(left.len() / sliced.step, sliced.mode)
+            && ctx.db.hold_begin(left.len() / STEP, sliced.mode)
         {
-            for group in left.chunks(sliced.step) {
-                let hash = ctx.key(group[0]).hash;
-                ctx.db.hold(hash);
-            }
-            let (held, args) = (left.len(), OwnedArgs::Copied(left.iter().map(|a| a.to_vec()).collect()));
-            return ctx.suspend(Box::new(Many {
-                args,
-                sliced,
-                tracked: None,
-                at: 0,
-                held,
-                state: State::Running,
-                count,
-            }));
+            return go_on(ctx, left, sliced, count);
         }
     }
     (sliced.finish)(ctx, count);
     Outcome::Done
+}
+
+/// Leaves the keys of these arguments to a task, which holds them.
+#[cold]
+#[inline(never)]
+fn go_on(ctx: &mut Ctx<'_>, left: Args<'_>, sliced: &'static Sliced, count: u64) -> Outcome {
+    for group in left.chunks(sliced.step) {
+        let hash = ctx.key(group[0]).hash;
+        ctx.db.hold(hash);
+    }
+    let (held, args) = (left.len(), OwnedArgs::Copied(left.iter().map(|a| a.to_vec()).collect()));
+    ctx.suspend(Box::new(Many { args, sliced, tracked: None, at: 0, held, state: State::Running, count }))
 }
 
 /// Runs a command of very many keys in slices; `request` is the whole request of a command of `row`.
@@ -136,7 +143,7 @@ struct Many {
 }
 
 impl Many {
-    fn run_group(&mut self, ctx: &mut Ctx<'_>) -> Result<(), super::ctx::Failure> {
+    fn run_group(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Failure> {
         let mut group: [&[u8]; 2] = [&[], &[]];
         for (i, argument) in group[..self.sliced.step].iter_mut().enumerate() {
             *argument = self.args.get(self.at + i);

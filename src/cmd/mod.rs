@@ -1,6 +1,7 @@
 //! Commands: what each takes, does and answers, a file a family. Knows nothing of layouts, connections or the wire; what a command has
 //! changed it reports, and the pipeline acts on it.
 pub mod acl;
+pub mod alike;
 pub mod aof;
 pub mod bits;
 pub mod blocking;
@@ -16,6 +17,7 @@ pub mod expire;
 pub mod figures;
 pub mod fleet;
 pub mod hashes;
+mod held;
 pub mod info;
 pub mod introspect;
 pub mod keys;

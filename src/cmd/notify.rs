@@ -1,12 +1,23 @@
 //! Keyspace notifications: what has happened to keys (`db::listeners`) becomes messages on the channels of keys and of events, and
 //! invalidations of what clients have cached.
 
+use super::ctx::Ctx;
 use crate::base::int;
 use crate::base::notify::Classes;
 use crate::db::listeners::News;
 use crate::pubsub::caching::{Stale, To};
 use crate::pubsub::{Exchange, Kind, Publication};
 use std::sync::Arc;
+
+impl Ctx<'_> {
+    /// Publishes what has happened to keys so far: before what others must not find in front of it. Waits for no lock of the keyspace.
+    pub fn publish_news(&mut self) {
+        let news = self.db.take_news();
+        if !news.is_empty() {
+            publish(news, self.config.notify, self.pubsub);
+        }
+    }
+}
 
 /// Sends news on their way to those who subscribe.
 #[cold]

@@ -18,11 +18,13 @@ pub trait InParts {
     /// Arguments of a group: field and value, score and member.
     const GROUP: usize = 1;
 
-    /// Reads what stands before the elements; where they begin. There are `argc` arguments, `get` tells each.
+    /// Reads what stands before the elements, if not only the key; where they begin. There are `argc` arguments, `get` tells each.
     ///
     /// # Errors
     /// What is wrong with the request.
-    fn begin<'a>(&mut self, argc: usize, get: impl Fn(usize) -> &'a [u8]) -> Result<usize, Failure>;
+    fn begin<'a>(&mut self, _argc: usize, _get: impl Fn(usize) -> &'a [u8]) -> Result<usize, Failure> {
+        Ok(2)
+    }
 
     /// Is a group in order? Asked of all of them before anything is done.
     ///

@@ -77,6 +77,7 @@ fn facts_of(db: &mut Db<'_>, config: &Config, job: Job, path: PathBuf, (dirty, h
         keeps_history: config.log.keeps_history,
         checksum: config.rdbchecksum,
         packs: config.rdbcompression,
+        as_commands: job == Job::Base && !config.log.snapshot_base,
         version: COMPATIBLE_VERSION,
         used_bytes,
         now_s: db.now_ms() / 1000,
@@ -92,7 +93,7 @@ pub fn begin_rewrite(db: &mut Db<'_>, store: &Arc<Store>, config: &Config, count
         return;
     }
     let position = db.position();
-    match store.log.cut(position) {
+    match store.log.cut(position, config.log.snapshot_base) {
         Ok(path) => {
             log::info!("Background append only file rewriting started");
             begin_base(db, store, config, path, counted);

@@ -28,6 +28,20 @@ const BATCH_BYTES: usize = 256 << 10;
 const MULTI: &[u8] = b"*1\r\n$5\r\nMULTI\r\n";
 const EXEC: &[u8] = b"*1\r\n$4\r\nEXEC\r\n";
 
+impl Exec {
+    /// The same, for which `told` writes what it has done.
+    #[must_use]
+    pub const fn told(self, told: fn(&mut Ctx<'_>, Args<'_>)) -> Exec {
+        Exec { told: Some(told), ..self }
+    }
+
+    /// The same, which is logged as it came if it has so many arguments.
+    #[must_use]
+    pub const fn as_came(self, argc: u8) -> Exec {
+        Exec { plain: argc, ..self }
+    }
+}
+
 /// A word of a command: its bytes, or a large value.
 #[derive(Clone, Copy)]
 pub enum Word<'a> {
@@ -62,6 +76,8 @@ pub struct Recorder {
     said: bool,
     /// The command whose first slice was logged goes on in slices.
     said_by_task: bool,
+    /// Flags of memcached that the key of the next command has: they go in front of it.
+    client_flags: u32,
     /// A task takes a step.
     pub stepping: bool,
     /// The command that it is of.
@@ -88,6 +104,10 @@ impl Recorder {
             command::put(&mut self.batch.bytes, &[b"SELECT", database.to_string().as_bytes()]);
         }
         self.commands += 1;
+        match std::mem::take(&mut self.client_flags) {
+            0 => {}
+            flags => command::put_client_flags(&mut self.batch.bytes, flags),
+        }
         command::put_head(&mut self.batch.bytes, words);
     }
 
@@ -138,6 +158,18 @@ impl Recorder {
         (self.start, self.commands) = (end, 0);
     }
 
+    /// Is nothing there to be taken?
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.batch.entries.is_empty()
+    }
+
+    /// An empty batch for what comes next.
+    pub fn go_on_with(&mut self, batch: Batch) {
+        debug_assert!(batch.entries.is_empty() && self.is_empty());
+        self.batch = batch;
+    }
+
     /// Takes what is complete, with what has gone meanwhile.
     pub fn take(&mut self, gone: Vec<Gone>) -> Batch {
         debug_assert!(self.commands == 0, "no command is under way");
@@ -155,12 +187,53 @@ impl Ctx<'_> {
         self.blocking.logs() && self.store.log.is_on()
     }
 
-    /// Writes a command for the database at hand into the entry that is pending.
-    fn put_command<'w>(&mut self, words: impl ExactSizeIterator<Item = Word<'w>>) {
+    /// With so many arguments, is the command logged as it came?
+    #[inline]
+    #[must_use]
+    pub fn logs_as_it_came(&self, row: &'static Command<Exec>, argc: usize) -> bool {
+        self.blocking.logs() && usize::from(row.run.plain) == argc
+    }
+
+    /// Has the command that has run left it to others to say what it did?
+    #[must_use]
+    pub fn has_said_nothing(&self) -> bool {
+        !self.recorder.said && self.recorder.commands == 0
+    }
+
+    /// What commands have changed, whose locks are still held, is logged by their bytes.
+    pub fn record_as_came(&mut self, bytes: &[u8]) {
+        if !self.is_recorded() {
+            return;
+        }
+        self.put_gone();
+        let database = u32::try_from(self.db.index()).unwrap_or(0);
+        (self.recorder.from, self.recorder.to) = (database, database);
+        self.recorder.batch.bytes.extend_from_slice(bytes);
+        self.end_entry();
+    }
+
+    /// What was written since the last entry is one, at the position that comes next.
+    fn end_entry(&mut self) {
+        let position = self.db.next_position();
+        self.recorder.end(position);
+        if self.recorder.batch.bytes.len() >= BATCH_BYTES {
+            let batch = self.recorder.take(Vec::new());
+            let spare = self.store.log.push(self.store, self.fleet.me(), batch);
+            self.recorder.go_on_with(spare);
+        }
+    }
+
+    /// Writes what has gone so far.
+    fn put_gone(&mut self) {
         let gone = self.db.take_gone();
         if !gone.is_empty() {
             self.recorder.take_gone(gone);
         }
+    }
+
+    /// Writes a command for the database at hand into the entry that is pending.
+    fn put_command<'w>(&mut self, words: impl ExactSizeIterator<Item = Word<'w>>) {
+        self.put_gone();
         let database = u32::try_from(self.db.index()).unwrap_or(0);
         self.recorder.begin(database, words.len());
         words.for_each(|word| self.recorder.word(word));
@@ -213,11 +286,13 @@ impl Ctx<'_> {
         }
     }
 
-    /// The words of the command, as they came.
+    /// The words of the command, as they came; but its own name, whatever clients call it.
     pub(super) fn put_args(&mut self, args: Args<'_>) {
         let value = self.recorder.value.take();
-        let words = args.iter().enumerate().map(|(i, arg)| match &value {
-            Some((at, value)) if *at == i => Word::Value(value),
+        let own_name = self.commands.own_name(args[0]);
+        let words = args.iter().enumerate().map(|(i, arg)| match (&value, own_name) {
+            (Some((at, value)), _) if *at == i => Word::Value(value),
+            (_, Some(name)) if i == 0 => Word::Bytes(name.as_bytes()),
             _ => Word::Bytes(arg),
         });
         self.put_command(words);
@@ -229,16 +304,8 @@ impl Ctx<'_> {
         if self.recorder.commands == 0 || self.in_multi() {
             return;
         }
-        let gone = self.db.take_gone();
-        if !gone.is_empty() {
-            self.recorder.take_gone(gone);
-        }
-        let position = self.db.next_position();
-        self.recorder.end(position);
-        if self.recorder.batch.bytes.len() >= BATCH_BYTES {
-            let batch = self.recorder.take(Vec::new());
-            self.store.log.push(self.store, self.fleet.me(), batch);
-        }
+        self.put_gone();
+        self.end_entry();
     }
 
     /// Behind the follow-up of a change.
@@ -274,12 +341,19 @@ impl Ctx<'_> {
     }
 
     /// The task that takes a step has changed something for the first time.
+    #[inline]
     pub fn record_task(&mut self) {
-        let Some(told) = self.recorder.task.take() else { return };
+        if let Some(told) = self.recorder.task.take() {
+            self.record_told(*told);
+        }
+    }
+
+    #[cold]
+    fn record_told(&mut self, told: Told) {
         if !self.is_recorded() {
             return;
         }
-        let Told { row, args, value } = *told;
+        let Told { row, args, value } = told;
         let args: Vec<&[u8]> = args.iter().map(Vec::as_slice).collect();
         self.recorder.value = value;
         self.write(row, &args);

@@ -10,6 +10,7 @@ use super::fleet::{Local, everywhere, everywhere_sliced};
 use crate::base::cpu::ClientRoom;
 use crate::base::glob::glob_matches;
 use crate::base::log::set_level;
+use crate::base::oom::adjust;
 use crate::config;
 use crate::proto::errors;
 use std::sync::Arc;
@@ -54,6 +55,7 @@ fn set_rest(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     let changed = settings.change(ctx.config, |config| {
         let dir = config.dir.clone();
         let (clients_max, level) = (config.maxclients, config.loglevel);
+        let oom = (config.oom_score_adj, config.oom_score_values);
         config.set_all_by(privileged, pairs).map_err(|(i, error)| error.reply(pairs[i][0]))?;
         if config.maxclients > clients_max {
             let room = ClientRoom::make(config.maxclients).maxclients;
@@ -63,6 +65,12 @@ fn set_rest(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         }
         if config.dir != dir {
             std::env::set_current_dir(&config.dir).map_err(|error| errors::dir_refused(&error))?;
+        }
+        if (config.oom_score_adj, config.oom_score_values) != oom
+            && let Err(error) = adjust(config.oom_score_adj, config.oom_score_values[0])
+        {
+            log::warn!("Unable to write oom_score_adj: {error}");
+            return Err(errors::OOM_SCORE_REFUSED.into());
         }
         if config.loglevel != level {
             set_level(config.loglevel);

@@ -1,5 +1,6 @@
 //! The command table: each row's facts (`spec`) joined to what runs it. The one place where a command exists.
 
+use super::alike::alike;
 use super::bits::{self, field, op};
 use super::ctx::{Exec, Sliced};
 use super::record::{
@@ -20,10 +21,14 @@ macro_rules! many {
     ($run:ident, $steps:ident, $step:expr, $mode:ident, $start:path, $each:path, $finish:path) => {
         static $steps: Sliced = Sliced { step: $step, mode: Mode::$mode, start: $start, each: $each, finish: $finish };
         fn $run(ctx: &mut super::ctx::Ctx<'_>, args: super::ctx::Args<'_>) -> super::ctx::Outcome {
-            many::run(ctx, args, &$steps)
+            many::run::<{ $step }>(ctx, args, &$steps, $each)
         }
     };
 }
+
+alike!(gets, strings::get);
+alike!(sets_in_a_row, strings::set);
+alike!(incrs, strings::incr);
 
 many!(mset, MSET, 2, Exclusive, strings::mset_start, strings::mset_each, strings::mset_finish);
 many!(mget, MGET, 1, Shared, strings::mget_start, strings::mget_each, strings::mget_finish);
@@ -150,8 +155,8 @@ static ROWS: &[Command<Exec>] = &[
     spec::RESET.run(Exec::new(control::reset)),
     spec::CLIENT.container(Exec::new(server::unknown_subcommand), CLIENT),
     // Strings
-    spec::GET.run(Exec::new(strings::get)),
-    spec::SET.run(Exec::with_value(strings::set, 2).told(told_set)),
+    spec::GET.run(Exec::new(strings::get).in_runs(gets)),
+    spec::SET.run(Exec::with_value(strings::set, 2).told(told_set).as_came(3).in_runs(sets_in_a_row)),
     spec::SETNX.run(Exec::with_value(strings::setnx, 2)),
     spec::SETEX.run(Exec::with_value(strings::setex, 3).told(told_setex)),
     spec::PSETEX.run(Exec::with_value(strings::psetex, 3).told(told_setex)),
@@ -160,11 +165,11 @@ static ROWS: &[Command<Exec>] = &[
     spec::MSET.run(Exec::sliced(mset, &MSET)),
     spec::MGET.run(Exec::sliced(mget, &MGET)),
     spec::STRLEN.run(Exec::new(strings::strlen)),
-    spec::APPEND.run(Exec::with_value(strings::append, 2)),
-    spec::INCR.run(Exec::new(strings::incr)),
-    spec::DECR.run(Exec::new(strings::decr)),
-    spec::INCRBY.run(Exec::new(strings::incrby)),
-    spec::DECRBY.run(Exec::new(strings::decrby)),
+    spec::APPEND.run(Exec::with_value(strings::append, 2).as_came(3)),
+    spec::INCR.run(Exec::new(strings::incr).as_came(2).in_runs(incrs)),
+    spec::DECR.run(Exec::new(strings::decr).as_came(2)),
+    spec::INCRBY.run(Exec::new(strings::incrby).as_came(3)),
+    spec::DECRBY.run(Exec::new(strings::decrby).as_came(3)),
     spec::INCRBYFLOAT.run(Exec::new(strings::incrbyfloat).told(told_number)),
     spec::GETEX.run(Exec::new(strings::getex).told(told_deadline)),
     spec::GETRANGE.run(Exec::new(strings::getrange)),
@@ -185,7 +190,7 @@ static ROWS: &[Command<Exec>] = &[
     spec::BITFIELD.run(Exec::new(field::bitfield)),
     spec::BITFIELD_RO.run(Exec::new(field::bitfield_ro)),
     // Hashes
-    spec::HSET.run(hashes::MANY_HSET),
+    spec::HSET.run(hashes::MANY_HSET.as_came(4)),
     spec::HMSET.run(hashes::MANY_HMSET),
     spec::HSETNX.run(Exec::new(hashes::hsetnx).told(told_field)),
     spec::HGET.run(Exec::new(hashes::hget)),
@@ -214,12 +219,12 @@ static ROWS: &[Command<Exec>] = &[
     spec::HSETEX.run(hashes::MANY_HSETEX.told(told_hsetex)),
     spec::HGETDEL.run(hashes::MANY_HGETDEL.told(told_hgetdel)),
     // Lists
-    spec::LPUSH.run(lists::MANY_LPUSH),
-    spec::RPUSH.run(lists::MANY_RPUSH),
+    spec::LPUSH.run(lists::MANY_LPUSH.as_came(3)),
+    spec::RPUSH.run(lists::MANY_RPUSH.as_came(3)),
     spec::LPUSHX.run(lists::MANY_LPUSHX),
     spec::RPUSHX.run(lists::MANY_RPUSHX),
-    spec::LPOP.run(Exec::new(lists::lpop)),
-    spec::RPOP.run(Exec::new(lists::rpop)),
+    spec::LPOP.run(Exec::new(lists::lpop).as_came(2)),
+    spec::RPOP.run(Exec::new(lists::rpop).as_came(2)),
     spec::LLEN.run(Exec::new(lists::llen)),
     spec::LRANGE.run(Exec::new(lists::lrange)),
     spec::LINDEX.run(Exec::new(lists::lindex)),
@@ -237,8 +242,8 @@ static ROWS: &[Command<Exec>] = &[
     spec::BRPOPLPUSH.run(Exec::new(lists::brpoplpush)),
     spec::BLMPOP.run(Exec::new(lists::blmpop).told(told_blmpop)),
     // Sets
-    spec::SADD.run(sets::MANY_SADD),
-    spec::SREM.run(sets::MANY_SREM),
+    spec::SADD.run(sets::MANY_SADD.as_came(3)),
+    spec::SREM.run(sets::MANY_SREM.as_came(3)),
     spec::SCARD.run(Exec::new(sets::scard)),
     spec::SISMEMBER.run(Exec::new(sets::sismember)),
     spec::SMISMEMBER.run(sets::MANY_SMISMEMBER),
@@ -255,9 +260,9 @@ static ROWS: &[Command<Exec>] = &[
     spec::SDIFFSTORE.run(Exec::new(sets::combine::sdiffstore)),
     spec::SSCAN.run(Exec::new(scan::sscan)),
     // Sorted sets
-    spec::ZADD.run(zsets::MANY_ZADD),
+    spec::ZADD.run(zsets::MANY_ZADD.as_came(4)),
     spec::ZINCRBY.run(Exec::new(zsets::zincrby)),
-    spec::ZREM.run(zsets::MANY_ZREM),
+    spec::ZREM.run(zsets::MANY_ZREM.as_came(3)),
     spec::ZCARD.run(Exec::new(zsets::zcard)),
     spec::ZSCORE.run(Exec::new(zsets::zscore)),
     spec::ZMSCORE.run(zsets::MANY_ZMSCORE),
@@ -291,8 +296,8 @@ static ROWS: &[Command<Exec>] = &[
     spec::ZRANDMEMBER.run(Exec::new(zsets::zrandmember)),
     spec::ZSCAN.run(Exec::new(scan::zscan)),
     // Keys of any type
-    spec::DEL.run(Exec::sliced(del, &DEL)),
-    spec::UNLINK.run(Exec::sliced(del, &DEL)),
+    spec::DEL.run(Exec::sliced(del, &DEL).as_came(2)),
+    spec::UNLINK.run(Exec::sliced(del, &DEL).as_came(2)),
     spec::EXISTS.run(Exec::sliced(exists, &EXISTS)),
     spec::TYPE.run(Exec::new(keys::type_)),
     spec::TOUCH.run(Exec::sliced(touch, &TOUCH)),

@@ -116,6 +116,11 @@ pub(super) fn apply(config: &mut Config, name: &[u8], values: &[Vec<u8>]) -> Res
         config.users.push(values.to_vec());
         return Ok(());
     }
+    if name.eq_ignore_ascii_case(b"rename-command") {
+        let [old, new] = values else { return Err(DirectiveError::Value(ValueError::Arity)) };
+        config.renames.push([old.clone(), new.clone()]);
+        return Ok(());
+    }
     let Some(directive) = table::find(name) else {
         let closest = super::spelling::closest(name);
         return Err(DirectiveError::Unknown { name: String::from_utf8_lossy(name).into_owned(), closest });

@@ -1,9 +1,9 @@
 //! Directives of Redis 7 that are known, checked for their form and told again, and do nothing: those of what is not here yet, and those of what
 //! is done in another way here. Each that is set to something else than its default is named in a warning at the start.
 
-use super::Config;
 use super::table::{Directive, Group, Kind, Mutability};
 use super::value::{self, ValueError};
+use super::{Config, memory_bytes};
 
 /// What a value may be.
 #[derive(Clone, Copy)]
@@ -46,6 +46,11 @@ impl Config {
         Ok(())
     }
 
+    /// What a replica's buffer would be.
+    pub fn repl_backlog_bytes(&self) -> u64 {
+        self.kept.get("repl-backlog-size").and_then(|text| memory_bytes(text)).unwrap_or(1 << 20)
+    }
+
     /// What a user should be told of those that differ from their defaults.
     pub(super) fn notes_on_kept(&self) -> Vec<String> {
         let of = |group: Group, what: &str| {
@@ -78,8 +83,8 @@ macro_rules! kept {
 }
 
 kept! {
-Later Word "aof_rewrite_cpulist" [] = "";
-Later Word "bgsave_cpulist" [] = "";
+Fixed Word "aof_rewrite_cpulist" [] = "";
+Fixed Word "bgsave_cpulist" [] = "";
 Later Number "busy-reply-threshold" ["lua-time-limit"] = "5000";
 Later Switch "cluster-allow-pubsubshard-when-down" [] = "yes";
 Later Switch "cluster-allow-reads-when-down" [] = "no";
@@ -107,7 +112,6 @@ Later Number "min-replicas-max-lag" ["min-slaves-max-lag"] = "10";
 Later Number "min-replicas-to-write" ["min-slaves-to-write"] = "0";
 Later Word "propagation-error-behavior" [] = "ignore";
 Later Switch "rdb-del-sync-files" [] = "no";
-Later Switch "rdb-save-incremental-fsync" [] = "yes";
 Later Memory "repl-backlog-size" [] = "1048576";
 Later Number "repl-backlog-ttl" [] = "3600";
 Later Switch "repl-disable-tcp-nodelay" [] = "no";
@@ -156,7 +160,6 @@ Fixed Number "active-defrag-threshold-upper" [] = "100";
 Fixed Number "active-expire-effort" [] = "1";
 Fixed Switch "activerehashing" [] = "yes";
 Fixed Switch "always-show-logo" [] = "no";
-Fixed Switch "aof-use-rdb-preamble" [] = "yes";
 Fixed Switch "aof-rewrite-incremental-fsync" [] = "yes";
 Later Words "bind-source-addr" [] = "";
 Fixed Word "bio_cpulist" [] = "";
@@ -171,16 +174,11 @@ Fixed Switch "lazyfree-lazy-expire" [] = "no";
 Fixed Switch "lazyfree-lazy-server-del" [] = "no";
 Fixed Switch "lazyfree-lazy-user-del" [] = "no";
 Fixed Switch "lazyfree-lazy-user-flush" [] = "no";
-Later Word "oom-score-adj" [] = "no";
-Later Words "oom-score-adj-values" [] = "0 200 800";
-Later Words "proc-title-template" [] = "{title} {listen-addr} {server-mode}";
+Fixed Words "proc-title-template" [] = "{title} {listen-addr} {server-mode}";
+Fixed Switch "rdb-save-incremental-fsync" [] = "yes";
 Fixed Word "sanitize-dump-payload" [] = "no";
 Fixed Word "server_cpulist" [] = "";
-Later Switch "set-proc-title" [] = "yes";
-Later Words "shutdown-on-sigint" [] = "default";
-Later Words "shutdown-on-sigterm" [] = "default";
+Fixed Switch "set-proc-title" [] = "yes";
 Later Number "shutdown-timeout" [] = "10";
 Later Number "socket-mark-id" [] = "0";
-Later Switch "syslog-enabled" [] = "no";
-Later Word "syslog-facility" [] = "local0";
-Later Word "syslog-ident" [] = "redis";}
+}

@@ -18,6 +18,8 @@ pub struct LogConfig {
     pub timestamps: bool,
     /// What a crash has cut off at the end of the last file is no error.
     pub cuts_off: bool,
+    /// The base file is a snapshot, not commands.
+    pub snapshot_base: bool,
     /// Files that were replaced stay.
     pub keeps_history: bool,
     /// By how much it has grown, in percent, when it is rewritten by itself (0: never), and how large it is then at least.
@@ -115,6 +117,12 @@ pub(super) static LOG: &[Directive] = &[
     ),
     switch!("aof-timestamp-enabled", "no", "Note the time in the append-only file, as comments", timestamps),
     switch!("aof-load-truncated", "yes", "At the start, cut off a command that is not complete", cuts_off),
+    switch!(
+        "aof-use-rdb-preamble",
+        "yes",
+        "Rewrite the append-only file as a snapshot, not as commands",
+        snapshot_base
+    ),
     switch!("aof-disable-auto-gc", "no", "Keep files that a rewrite has replaced", keeps_history),
     Directive {
         name: "auto-aof-rewrite-percentage",

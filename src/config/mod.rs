@@ -11,7 +11,9 @@ mod kept;
 mod log;
 mod memcached;
 mod memory;
+mod network;
 mod operator;
+mod process;
 mod rewrite;
 mod spelling;
 mod table;
@@ -25,8 +27,10 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 pub use log::LogConfig;
+pub use network::Net;
 
 pub use cli::{Start, StartError, parse_command_line};
+pub use process::Farewell;
 pub use rewrite::{replace_file, rewrite};
 pub use table::{DIRECTIVES, Directive, Group, Mutability, find};
 pub use value::ValueError;
@@ -36,8 +40,9 @@ use crate::base::cpu;
 use crate::base::defrag::Defrag;
 use crate::base::eviction::Settings;
 use crate::base::limits::Limits;
-use crate::base::log::LogLevel;
+use crate::base::log::{Facility, LogLevel};
 use crate::base::notify::Classes;
+use crate::base::oom;
 
 /// Every setting, in the type its user needs. Defaults come from the table.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,6 +77,8 @@ pub struct Config {
     pub databases: u32,
     /// Empty = no password.
     pub requirepass: Vec<u8>,
+    /// Old and new names of commands, in the order in which they are to be renamed; an empty new one: it is not there.
+    pub renames: Vec<[Vec<u8>; 2]>,
     /// Users, each as the words behind `user`.
     pub users: Vec<Vec<Vec<u8>>>,
     /// The file of the users, if they have one.
@@ -130,6 +137,16 @@ pub struct Config {
     pub latency_tracking: bool,
     /// Those that INFO tells.
     pub latency_percentiles: Vec<f64>,
+    /// How the two signals end the server.
+    pub on_sigint: Farewell,
+    pub on_sigterm: Farewell,
+    /// Whom the kernel kills first; the values are of a master, a replica, a child that saves.
+    pub oom_score_adj: oom::Adjust,
+    pub oom_score_values: [i32; 3],
+    /// The system's log, beside ours.
+    pub syslog_enabled: bool,
+    pub syslog_ident: Vec<u8>,
+    pub syslog_facility: Facility,
     pub pidfile: Option<PathBuf>,
     pub debug_command: Allowed,
     pub protected_configs: Allowed,
@@ -178,6 +195,7 @@ impl Default for Config {
             maxclients: 0,
             databases: 0,
             requirepass: Vec::new(),
+            renames: Vec::new(),
             users: Vec::new(),
             aclfile: None,
             acl_pubsub_default: false,
@@ -211,6 +229,13 @@ impl Default for Config {
             latency_monitor_ms: 0,
             latency_tracking: false,
             latency_percentiles: Vec::new(),
+            on_sigint: Farewell::default(),
+            on_sigterm: Farewell::default(),
+            oom_score_adj: oom::Adjust::No,
+            oom_score_values: [0, 200, 800],
+            syslog_enabled: false,
+            syslog_ident: b"redis".to_vec(),
+            syslog_facility: Facility::default(),
             pidfile: None,
             debug_command: Allowed::No,
             protected_configs: Allowed::No,
@@ -418,18 +443,6 @@ impl Config {
             }
         }
     }
-}
-
-/// How the kernel is asked for connections, input and output.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Net {
-    Epoll,
-    Uring,
-}
-impl Net {
-    pub const ALL: [Net; 2] = [Net::Epoll, Net::Uring];
-    /// As the directive has them, in the order of [`Net::ALL`].
-    pub const NAMES: [&'static str; 2] = ["epoll", "uring"];
 }
 
 /// To whom something is allowed.

@@ -63,7 +63,7 @@ fn rewritten(config: &Config, old: &[u8]) -> Vec<u8> {
     };
     let mut users = config.users.iter();
     for (line, directive) in &lines {
-        if directive.is_some() || is_called(line, b"include") {
+        if directive.is_some() || is_called(line, b"include") || is_called(line, b"rename-command") {
             // A line that does not apply any more (a directory that is relative to another one) differs, and is replaced.
             let _ = file::apply_text(&mut in_file, line);
         }
@@ -78,7 +78,7 @@ fn rewritten(config: &Config, old: &[u8]) -> Vec<u8> {
     for (line, directive) in &lines {
         if is_called(line, b"user") {
             // Those that there are take the places of those that there were.
-            users.next().into_iter().for_each(|words| line_out(&user_line(words)));
+            users.next().into_iter().for_each(|words| line_out(&word_line(b"user", words)));
             continue;
         }
         match directive.filter(|directive| changed(directive)) {
@@ -93,11 +93,16 @@ fn rewritten(config: &Config, old: &[u8]) -> Vec<u8> {
     let is_there =
         |directive: &Directive| lines.iter().any(|(_, there)| there.is_some_and(|d| d.name == directive.name));
     let more: Vec<_> = DIRECTIVES.iter().filter(|directive| changed(directive) && !is_there(directive)).collect();
-    if (!more.is_empty() || users.len() > 0) && !lines.iter().any(|(line, _)| *line == SIGNATURE) {
+    // Those of the command line come behind those of the file, which stay.
+    let mut renames = config.renames.iter().skip(in_file.renames.len()).peekable();
+    if (!more.is_empty() || users.len() > 0 || renames.peek().is_some())
+        && !lines.iter().any(|(line, _)| *line == SIGNATURE)
+    {
         line_out(SIGNATURE);
     }
     more.iter().for_each(|directive| line_out(&directive.line(config)));
-    users.for_each(|words| line_out(&user_line(words)));
+    users.for_each(|words| line_out(&word_line(b"user", words)));
+    renames.for_each(|names| line_out(&word_line(b"rename-command", names)));
     new
 }
 
@@ -107,10 +112,10 @@ fn is_called(line: &[u8], name: &[u8]) -> bool {
     word.is_some_and(|word| word.eq_ignore_ascii_case(name))
 }
 
-/// A user as it stands in a file.
-fn user_line(words: &[Vec<u8>]) -> Vec<u8> {
+/// A line of a file that is no directive of the table.
+fn word_line(name: &[u8], words: &[Vec<u8>]) -> Vec<u8> {
     let is_plain = |word: &[u8]| !word.is_empty() && word.iter().all(|b| b.is_ascii_graphic() && !b"\"'\\".contains(b));
-    let mut line = b"user".to_vec();
+    let mut line = name.to_vec();
     for word in words {
         line.push(b' ');
         line.extend(if is_plain(word) { word.clone() } else { words::quote(word).into_bytes() });

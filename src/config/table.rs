@@ -9,6 +9,7 @@ use super::kept::KEPT;
 use super::log::LOG;
 use super::memory::MEMORY;
 use super::operator::OPERATOR;
+use super::process::PROCESS;
 use super::texts::{
     bind_addrs, bind_text, optional_path, output_limits, output_limits_text, path_text, save_points_text, set_cpu_list,
     set_dbfilename, set_dir, set_locale_collate, set_save_points,
@@ -141,7 +142,7 @@ const HZ_MAX: i64 = 500;
 
 /// Every directive, in the order of `--help` and CONFIG GET.
 pub static DIRECTIVES: LazyLock<Vec<&'static Directive>> =
-    LazyLock::new(|| ROWS.iter().chain(MEMORY).chain(LOG).chain(OPERATOR).chain(KEPT).collect());
+    LazyLock::new(|| ROWS.iter().chain(MEMORY).chain(LOG).chain(OPERATOR).chain(PROCESS).chain(KEPT).collect());
 
 static ROWS: &[Directive] = &[
     Directive {
@@ -593,7 +594,14 @@ static ROWS: &[Directive] = &[
         default: "epoll",
         mutability: Mutability::Immutable,
         summary: "Interface of the kernel for connections, input and output",
-        kind: Kind::Enum { names: &Net::NAMES, get: |c| c.net as usize, set: |c, position| c.net = Net::ALL[position] },
+        kind: Kind::Text {
+            what: "epoll|uring|xdp:<interface>[:queue]|tun:<name>[:addresses]",
+            get: |c| c.net.to_string().into_bytes(),
+            set: |c, v| {
+                c.net = Net::parse(v)?;
+                Ok(())
+            },
+        },
     },
     Directive {
         name: "hash-max-listpack-entries",

@@ -126,6 +126,13 @@ const DEFAULTS: &[(&str, &str, Mutability)] = &[
     ("latency-tracking", "yes", Mutability::Mutable),
     ("latency-tracking-info-percentiles", "50 99 99.9", Mutability::Mutable),
     ("pidfile", "", Mutability::Immutable),
+    ("shutdown-on-sigint", "default", Mutability::Mutable),
+    ("shutdown-on-sigterm", "default", Mutability::Mutable),
+    ("oom-score-adj", "no", Mutability::Mutable),
+    ("oom-score-adj-values", "0 200 800", Mutability::Mutable),
+    ("syslog-enabled", "no", Mutability::Immutable),
+    ("syslog-ident", "redis", Mutability::Immutable),
+    ("syslog-facility", "local0", Mutability::Immutable),
     ("enable-debug-command", "no", Mutability::Immutable),
     ("enable-protected-configs", "no", Mutability::Immutable),
     ("spin-us", "0", Mutability::Mutable),
@@ -162,6 +169,7 @@ const DEFAULTS: &[(&str, &str, Mutability)] = &[
     ("appenddirname", "appendonlydir", Mutability::Immutable),
     ("appendfsync", "everysec", Mutability::Mutable),
     ("no-appendfsync-on-rewrite", "no", Mutability::Mutable),
+    ("aof-use-rdb-preamble", "yes", Mutability::Mutable),
     ("aof-timestamp-enabled", "no", Mutability::Mutable),
     ("aof-load-truncated", "yes", Mutability::Mutable),
     ("aof-disable-auto-gc", "no", Mutability::Mutable),
@@ -173,7 +181,6 @@ const DEFAULTS: &[(&str, &str, Mutability)] = &[
 #[rustfmt::skip]
 const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("aof-rewrite-incremental-fsync", "yes"),
-    ("aof-use-rdb-preamble", "yes"),
     ("aof_rewrite_cpulist", ""),
     ("bgsave_cpulist", ""),
     ("busy-reply-threshold", "5000"),
@@ -265,19 +272,12 @@ const WITHOUT_EFFECT: &[(&str, &str)] = &[
     ("lazyfree-lazy-server-del", "no"),
     ("lazyfree-lazy-user-del", "no"),
     ("lazyfree-lazy-user-flush", "no"),
-    ("oom-score-adj", "no"),
-    ("oom-score-adj-values", "0 200 800"),
     ("proc-title-template", "{title} {listen-addr} {server-mode}"),
     ("sanitize-dump-payload", "no"),
     ("server_cpulist", ""),
     ("set-proc-title", "yes"),
-    ("shutdown-on-sigint", "default"),
-    ("shutdown-on-sigterm", "default"),
     ("shutdown-timeout", "10"),
     ("socket-mark-id", "0"),
-    ("syslog-enabled", "no"),
-    ("syslog-facility", "local0"),
-    ("syslog-ident", "redis"),
 ];
 
 #[test]
@@ -323,6 +323,21 @@ fn defaults_are_printed_as_redis_prints_them() {
         assert_eq!(value_of(&config, name), *value, "{name}");
         let group = find(name.as_bytes()).unwrap().group;
         assert!(matches!(group, Group::Later | Group::Fixed), "{name}");
+        // What comes later is of these and nothing else.
+        let is_later = ["cluster-", "repl-", "replica", "tls-", "stream-", "hll-", "min-replicas-", "master"];
+        let is_later = is_later.iter().any(|subject| name.starts_with(subject))
+            || matches!(
+                *name,
+                // Scripts; modules; replication (the addresses are of connections that a server opens, the time is what it waits for replicas).
+                "busy-reply-threshold"
+                    | "enable-module-command"
+                    | "propagation-error-behavior"
+                    | "rdb-del-sync-files"
+                    | "bind-source-addr"
+                    | "shutdown-timeout"
+                    | "socket-mark-id"
+            );
+        assert_eq!(group == Group::Later, is_later, "{name}");
     }
     let effective = DEFAULTS.iter().map(|row| row.0).chain(["dir"]);
     let listed: BTreeSet<&str> = effective.chain(WITHOUT_EFFECT.iter().map(|row| row.0)).collect();
@@ -342,6 +357,13 @@ fn what_is_printed_is_accepted_again() {
 
 /// Line of a file, and what CONFIG GET prints afterwards.
 const ACCEPTED: &[(&str, &str)] = &[
+    ("shutdown-on-sigint nosave force NOW", "nosave now force"),
+    ("shutdown-on-sigterm \"save now\"", "save now"),
+    ("shutdown-on-sigterm default", "default"),
+    ("oom-score-adj relative", "relative"),
+    ("oom-score-adj-values -2000 0 2000", "-2000 0 2000"),
+    ("syslog-facility LOCAL7", "local7"),
+    ("syslog-ident dolmen", "dolmen"),
     ("port 0", "0"),
     ("port 65535", "65535"),
     ("PORT 7", "7"),
@@ -400,6 +422,7 @@ const ACCEPTED: &[(&str, &str)] = &[
     ("spin-us 1000", "1000"),
     ("net uring", "uring"),
     ("net EPOLL", "epoll"),
+    ("net xdp:eth0", "xdp:eth0"),
     ("save \"\"", ""),
     ("save", ""),
     ("save 1 0", "1 0"),
@@ -484,6 +507,11 @@ const REFUSED_LINES: &[(&str, &str)] = &[
     ("dir /nonexistent-directory", "No such file or directory"),
     ("dir /dev/null", "Not a directory"),
     ("dir \"\"", "No such file or directory"),
+    ("shutdown-on-sigint save nosave", "shutdown options SAVE and NOSAVE can't be used simultaneously"),
+    ("shutdown-on-sigterm soon", "argument(s) must be one of the following: default, save, nosave, now, force"),
+    ("oom-score-adj maybe", "argument(s) must be one of the following: no, yes, relative, absolute"),
+    ("oom-score-adj-values 1 2", ARITY),
+    ("oom-score-adj-values 1 2 2001", "Invalid oom-score-adj-values, elements must be between -2000 and 2000."),
     ("loglevel foo", "argument(s) must be one of the following: debug, verbose, notice, warning, nothing"),
     ("loglevel notice x", ARITY),
     ("logfile a b", ARITY),
@@ -506,7 +534,7 @@ const REFUSED_LINES: &[(&str, &str)] = &[
     ("io-threads 129", "argument must be between 1 and 128 inclusive"),
     ("spin-us -1", "argument must be between 0 and 1000 inclusive"),
     ("spin-us 1001", "argument must be between 0 and 1000 inclusive"),
-    ("net xdp:eth0", "argument(s) must be one of the following: epoll, uring"),
+    ("net xdp", "argument must be epoll, uring, xdp:<interface>[:queue] or tun:<name>[:addresses]"),
     ("save 3600", "Invalid save parameters"),
     ("save 0 1", "Invalid save parameters"),
     ("save 1 -1", "Invalid save parameters"),

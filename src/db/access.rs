@@ -18,12 +18,18 @@
 //!  19        8 7       0
 //! | minutes 12 | count 8 |
 //! ```
+//! A use of what was used in the same minute mostly changes nothing, so it is not looked at what it would change: uses are chosen beforehand, one
+//! in `lfu-log-factor` + 1 ([`Counting`]), and only a chosen one may count, with the chance that is left then. That is as if each were drawn for: above
+//! the count of a new item the chance is never more. Up to that count every use counts; such a word is of the minute before (and has lost
+//! one since, where that is what a minute takes), so that the next use sees to it.
+//!
 //! Changing between the two leaves the words as they are; what they say is wrong until they are next written, as in Redis.
 //!
 //! Commands that read or write a value move the clock; those that only ask whether or how long a key is there (EXISTS, TYPE, TTL, OBJECT,
 //! SCAN) do not, as in Redis.
 #![allow(unsafe_code)]
 
+use super::evict::Eviction;
 use super::item::{self, Item, Key, NewKey, NewValue};
 use super::smart::{PLACE_BYTES, weight};
 use super::view::{Db, Found};
@@ -97,6 +103,12 @@ pub(super) struct Stamps {
     /// What a use now leaves in a word, in the bits of `mask`: a word that has it stays.
     pub tick: u32,
     pub mask: u32,
+    /// `mask` where uses are told; with CLIENT NO-TOUCH it is none, so that every word says already what it would become.
+    pub telling: u32,
+    /// A word that has not the tick, and is like `from` in the bits of `from_mask`, becomes `next`; others must be thought about.
+    from: u32,
+    from_mask: u32,
+    pub next: u32,
     /// What a new item begins with.
     pub fresh: u32,
 }
@@ -104,13 +116,23 @@ pub(super) struct Stamps {
 impl Uses {
     /// How words are written at a time; of those that are learned only that they must be looked at.
     #[inline(always)]
-    pub(super) fn stamps(self, now_ms: u64) -> Stamps {
+    pub(super) fn stamps(self, now_ms: u64, decay_minutes: u32) -> Stamps {
         match self {
-            Uses::Clocked => Stamps { uses: self, tick: tick(now_ms), mask: CLOCK_MAX, fresh: tick(now_ms) },
-            Uses::Counted => {
-                Stamps { uses: self, tick: NEVER, mask: NEVER, fresh: minute(now_ms) << COUNT_BITS | COUNT_NEW }
+            Uses::Clocked => {
+                let tick = tick(now_ms);
+                let mask = CLOCK_MAX;
+                Stamps { uses: self, tick, mask, telling: mask, from: 0, from_mask: 0, next: tick, fresh: tick }
             }
-            Uses::Learned => Stamps { uses: self, tick: NEVER, mask: NEVER, fresh: 0 },
+            Uses::Counted => {
+                let fresh = counted(COUNT_NEW, now_ms, decay_minutes);
+                let tick = minute(now_ms) << COUNT_BITS;
+                let (mask, next) = (CLOCK_MAX & !COUNT_MAX, tick | (COUNT_NEW + 1));
+                Stamps { uses: self, tick, mask, telling: mask, from: fresh, from_mask: CLOCK_MAX, next, fresh }
+            }
+            Uses::Learned => {
+                let (tick, mask) = (NEVER, NEVER);
+                Stamps { uses: self, tick, mask, telling: mask, from: NEVER, from_mask: NEVER, next: 0, fresh: 0 }
+            }
         }
     }
 
@@ -124,12 +146,21 @@ impl Uses {
         }
     }
 
-    pub(super) fn of(number: u8) -> Uses {
-        match number {
+    /// The same, and the minutes that take one from a counter, in a word that workers share.
+    pub(super) fn packed(self, decay_minutes: u32) -> u64 {
+        u64::from(decay_minutes) << 8 | self as u64
+    }
+
+    /// How words are written at a time by what `packed` gave.
+    #[inline(always)]
+    pub(super) fn unpacked_stamps(packed: u64, now_ms: u64) -> Stamps {
+        let uses = match packed & 0xff {
             1 => Uses::Counted,
             2 => Uses::Learned,
             _ => Uses::Clocked,
-        }
+        };
+        #[expect(clippy::cast_possible_truncation, reason = "packed from 32 bits")]
+        uses.stamps(now_ms, (packed >> 8) as u32)
     }
 }
 
@@ -163,10 +194,45 @@ pub const fn heat_of(word: u32) -> u64 {
     (word & ((1 << dolmen_policy::HEAT_BITS) - 1)) as u64
 }
 
-/// A word of so many uses, at a time.
-fn counted(count: u64, now_ms: u64) -> u32 {
-    let count = u32::try_from(count).unwrap_or(COUNT_MAX).min(COUNT_MAX);
-    minute(now_ms) << COUNT_BITS | count
+/// A word of so many uses, at a time. Of so few that the next one counts for certain it is the word of the minute before: never that of `now_ms`.
+fn counted(count: u32, now_ms: u64, decay_minutes: u32) -> u32 {
+    let (minute, count) = match count.min(COUNT_MAX) {
+        few @ ..=COUNT_NEW => (minute(now_ms).wrapping_sub(1), few + u32::from(decay_minutes == 1)),
+        count => (minute(now_ms), count),
+    };
+    (minute << COUNT_BITS | count) & CLOCK_MAX
+}
+
+/// A count, of which a word can have no more than 255.
+fn narrow(count: u64) -> u32 {
+    u32::try_from(count).unwrap_or(COUNT_MAX)
+}
+
+/// Which uses may count of those that are not the first in a minute.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Counting {
+    /// So many go by before one is chosen.
+    left: i64,
+}
+
+impl Counting {
+    /// Nothing is counted: for longer than a server runs.
+    pub(super) const NEVER: Counting = Counting { left: i64::MAX };
+    /// The next one is chosen.
+    pub(super) const NEXT: Counting = Counting { left: 0 };
+
+    /// Is this one chosen? It is drawn again then.
+    #[inline(always)]
+    fn is_chosen(&mut self) -> bool {
+        self.left -= 1;
+        self.left < 0
+    }
+
+    /// One in `factor` + 1 is chosen: 0 to 2 * `factor` go by before the next. `random`: 32 bits.
+    fn draw(&mut self, factor: u32, random: u64) {
+        let passed = (random * (2 * u64::from(factor) + 1)) >> 32;
+        self.left = passed.cast_signed();
+    }
 }
 
 /// Where a walk over all items of a shard is.
@@ -185,30 +251,60 @@ impl Db<'_> {
 
     #[inline(always)]
     pub(super) fn touch_item(&mut self, h: Handle) {
-        if (self.item(h).clock() ^ self.stamps.tick) & self.stamps.mask != 0 {
-            if self.stamps.uses == Uses::Clocked && !self.untouching {
-                // SAFETY: a live item, which a table has just named.
-                unsafe { item::overwrite_clock(&mut self.shard.slab, h, self.stamps.tick) };
-            } else {
-                self.touch_late(h);
-            }
+        let word = self.item(h).clock();
+        if self.shows_now(word) {
+            self.use_again(h);
+        } else if (word ^ self.stamps.from) & self.stamps.from_mask == 0 {
+            // SAFETY: a live item, which a table has just named.
+            unsafe { item::overwrite_clock(&mut self.shard.slab, h, self.stamps.next) };
+        } else {
+            self.touch_late(h);
+        }
+    }
+
+    /// Does a word say already what a use now makes of it? Chance may have it otherwise: `use_again`.
+    #[inline(always)]
+    pub(super) fn shows_now(&self, word: u32) -> bool {
+        (word ^ self.stamps.tick) & self.stamps.mask == 0
+    }
+
+    /// An item is used whose word shows it already.
+    #[inline(always)]
+    pub(super) fn use_again(&mut self, h: Handle) {
+        if self.shard.eviction.counting.is_chosen() {
+            self.use_chosen(h);
+        }
+    }
+
+    /// A use that was chosen to be counted, perhaps: with a chance of 1 in `lfu-log-factor` * n + 1, n being what the counter has above that of a
+    /// new item, divided by the chance of being chosen.
+    #[cold]
+    #[inline(never)]
+    fn use_chosen(&mut self, h: Handle) {
+        let word = self.item(h).clock();
+        let Eviction { settings, rng, counting, .. } = &mut self.shard.eviction;
+        let (factor, random) = (u64::from(settings.lfu_log_factor), rng.next_u64());
+        counting.draw(settings.lfu_log_factor, random >> 32);
+        let count = word & COUNT_MAX;
+        let one_in = u128::from(count.saturating_sub(COUNT_NEW)) * u128::from(factor) + 1;
+        let counts = u128::from(random & u64::from(u32::MAX)) * one_in < u128::from(factor + 1) << 32;
+        if counts && count < COUNT_MAX && !self.untouching && self.stamps.uses == Uses::Counted {
+            self.set_clock(h, word + 1);
         }
     }
 
     #[cold]
     #[inline(never)]
     fn touch_late(&mut self, h: Handle) {
-        if !self.untouching {
-            let word = self.used_word(h);
-            self.set_clock(h, word);
-        }
+        let word = self.used_word(h);
+        self.set_clock(h, word);
     }
 
     /// What a use now makes of an item's word.
     #[inline(always)]
     pub(super) fn used_word(&mut self, h: Handle) -> u32 {
         match self.stamps.uses {
-            Uses::Clocked => self.stamps.tick,
+            Uses::Clocked => self.stamps.next,
             Uses::Counted => self.counted_word(self.item(h).clock()),
             Uses::Learned => self.learned_word(h),
         }
@@ -267,13 +363,14 @@ impl Db<'_> {
         let count = count_of(word, self.clock_ms, lfu_decay_minutes);
         let one_in = count.saturating_sub(u64::from(COUNT_NEW)) * u64::from(lfu_log_factor) + 1;
         let more = count < u64::from(COUNT_MAX) && self.shard.eviction.rng.below(one_in) == 0;
-        counted(count + u64::from(more), self.clock_ms)
+        counted(narrow(count) + u32::from(more), self.clock_ms, lfu_decay_minutes)
     }
 
     /// Lets a key look as if it had been used so often (RESTORE FREQ).
     pub fn set_count_of_uses(&mut self, key: Key<'_>, count: u64) {
         if let Some(found) = self.find(key) {
-            let word = counted(count, self.clock_ms);
+            let decay_minutes = self.shard.eviction.settings.lfu_decay_minutes;
+            let word = counted(narrow(count), self.clock_ms, decay_minutes);
             self.set_clock(found.handle, word);
         }
     }
@@ -288,6 +385,7 @@ impl Db<'_> {
     #[inline]
     pub fn set_untouching(&mut self, untouching: bool) {
         self.untouching = untouching;
+        self.stamps.mask = if untouching { 0 } else { self.stamps.telling };
     }
 
     fn set_clock(&mut self, h: Handle, clock: u32) {

@@ -17,7 +17,7 @@
 //!
 //! What an item's access word says depends on the policy: see `access`.
 
-use super::access::{self, Stamps, Uses};
+use super::access::{self, Counting, Stamps, Uses};
 use super::background::{Losing, armed_item};
 use super::event::Event;
 use super::smart::{Gone, Smart, weight};
@@ -52,6 +52,8 @@ pub enum Step {
 pub(super) struct Eviction {
     pub(super) settings: Settings,
     pub(super) rng: Rng,
+    /// Of [`Rank::Lfu`].
+    pub(super) counting: Counting,
     /// Of [`Rank::Smart`].
     pub(super) smart: Option<Box<Smart>>,
     database: usize,
@@ -60,7 +62,8 @@ pub(super) struct Eviction {
 
 impl Eviction {
     pub(super) fn new(seed: u64) -> Eviction {
-        Eviction { settings: Settings::default(), rng: Rng::seeded(seed), smart: None, database: 0, cursor: 0 }
+        let (settings, counting) = (Settings::default(), Counting::NEVER);
+        Eviction { settings, rng: Rng::seeded(seed), counting, smart: None, database: 0, cursor: 0 }
     }
 }
 
@@ -68,6 +71,8 @@ impl Shard {
     /// What is chosen by, from now on, if the shard may grow to so many bytes. `model`: what all shards learn together.
     pub fn set_eviction(&mut self, settings: Settings, share_bytes: u64, model: &Arc<Mutex<Model>>) {
         self.eviction.settings = settings;
+        let counted = Uses::under(settings.policy) == Uses::Counted;
+        self.eviction.counting = if counted { Counting::NEXT } else { Counting::NEVER };
         match &mut self.eviction.smart {
             smart if Uses::under(settings.policy) != Uses::Learned => *smart = None,
             Some(smart) => smart.resize(share_bytes),
@@ -78,9 +83,11 @@ impl Shard {
     /// How access words are written at a time.
     #[inline(always)]
     pub(super) fn stamps(&self, now_ms: u64) -> Stamps {
-        let mut stamps = Uses::under(self.eviction.settings.policy).stamps(now_ms);
+        let Settings { policy, lfu_decay_minutes, .. } = self.eviction.settings;
+        let mut stamps = Uses::under(policy).stamps(now_ms, lfu_decay_minutes);
         if let Some(smart) = &self.eviction.smart {
             (stamps.tick, stamps.mask) = smart.fresh_words();
+            stamps.telling = stamps.mask;
         }
         stamps
     }

@@ -35,6 +35,12 @@ impl Listeners {
         self.wanted & LOGGED != 0
     }
 
+    /// Does nobody want to know of an event but the log, which has its command?
+    #[inline(always)]
+    pub(super) fn is_only_logged(&self, event: Event) -> bool {
+        self.wanted == LOGGED && !matches!(event, Event::Expired | Event::Evicted)
+    }
+
     /// Notes what has gone.
     #[cold]
     #[inline(never)]

@@ -132,8 +132,8 @@ pub struct Keyspace<L> {
     pub(super) holder: AtomicU8,
     /// How many names it holds at most.
     pub(super) holder_names: AtomicUsize,
-    /// What access words say (`access::Uses`).
-    pub(super) uses: AtomicU8,
+    /// What access words say, and `lfu-decay-time` (`access::Uses::packed`).
+    pub(super) uses: AtomicU64,
     /// What all shards learn together of what items are worth (`smart`).
     pub(super) model: Arc<Mutex<Model>>,
     /// Bytes in use of all shards, as they have told (`Keyspace::tell`).
@@ -198,7 +198,7 @@ impl<L: ShardLock> Keyspace<L> {
             databases,
             holder: AtomicU8::new(0),
             holder_names: AtomicUsize::new(0),
-            uses: AtomicU8::new(0),
+            uses: AtomicU64::new(0),
             model: Arc::new(Mutex::new(Model::new(u32::try_from(shards).unwrap_or(u32::MAX)))),
             data_bytes: AtomicU64::new(0),
             totals,

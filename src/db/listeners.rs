@@ -36,6 +36,9 @@ const READ: u32 = 1 << 16;
 const BROADCAST: u32 = 1 << 17;
 /// What goes by itself is noted.
 pub(super) const LOGGED: u32 = 1 << 18;
+/// Keys of this shard are watched, or waited for; that none is any more is seen at a change.
+pub(super) const WATCHED: u32 = 1 << 19;
+pub(super) const AWAITED: u32 = 1 << 20;
 const CLASSES: u32 = 0xffff;
 
 fn stale(entry: Entry, by: u64) -> News {
@@ -69,6 +72,12 @@ impl Listeners {
     #[must_use]
     pub(super) fn is_idle(&self) -> bool {
         self.wanted == 0
+    }
+
+    /// From now on, or no more, changes of keys are looked at for that reason.
+    #[inline]
+    pub(super) fn look_for(&mut self, reason: u32, looks: bool) {
+        self.wanted = if looks { self.wanted | reason } else { self.wanted & !reason };
     }
 
     /// Are events of a class published?

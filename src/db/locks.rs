@@ -161,7 +161,7 @@ impl<'a> Db<'a> {
         locks.on_demand = true;
         // SAFETY: `nowhere` lives as long as the locks, which are borrowed for `'a`; nobody else looks at it.
         let shard = unsafe { &mut *std::ptr::from_mut(&mut *locks.nowhere) };
-        let stamps = Uses::of(locks.keyspace.uses.load(Ordering::Relaxed)).stamps(now_ms);
+        let stamps = Uses::unpacked_stamps(locks.keyspace.uses.load(Ordering::Relaxed), now_ms);
         let epoch = Db::NOT_LOCATED;
         Db {
             shard,
@@ -412,9 +412,13 @@ impl<'a> Db<'a> {
         });
         let uses = Uses::under(settings.policy);
         if let Some(locks) = &self.locks {
-            locks.keyspace.uses.store(uses as u8, Ordering::Relaxed);
+            locks.keyspace.uses.store(uses.packed(settings.lfu_decay_minutes), Ordering::Relaxed);
         }
-        self.stamps = if self.locks.is_some() { uses.stamps(self.now_ms) } else { self.shard.stamps(self.now_ms) };
+        self.stamps = match self.locks {
+            Some(_) => uses.stamps(self.now_ms, settings.lfu_decay_minutes),
+            None => self.shard.stamps(self.now_ms),
+        };
+        self.set_untouching(self.untouching);
     }
 
     /// When memory is moved to give some back, in each shard for its share.

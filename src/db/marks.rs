@@ -105,8 +105,10 @@ impl Db<'_> {
                 if item.marks().is_some() {
                     return Plain::Seldom;
                 }
-                if !item.is_hit() || (item.clock() ^ self.stamps.tick) & self.stamps.mask != 0 {
+                if !item.is_hit() || !self.shows_now(item.clock()) {
                     self.hit(h);
+                } else {
+                    self.use_again(h);
                 }
                 self.count_read(true);
                 Plain::Value(self.item(h).raw_value())
@@ -125,8 +127,10 @@ impl Db<'_> {
     pub fn fetch_as<const USES: bool>(&mut self, key: Key<'_>) -> Option<Seen<'_>> {
         let found = self.find_read(key).filter(|found| self.item(found.handle).is_string())?;
         let before = self.item(found.handle).header();
-        if USES && (before.flags & item::flag::HIT == 0 || (before.clock ^ self.stamps.tick) & self.stamps.mask != 0) {
+        if USES && (before.flags & item::flag::HIT == 0 || !self.shows_now(before.clock)) {
             self.hit(found.handle);
+        } else if USES {
+            self.use_again(found.handle);
         }
         Some(Seen { item: item_at(&self.shard.slab, found.handle), before })
     }

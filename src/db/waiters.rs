@@ -7,6 +7,7 @@
 
 use super::DbError;
 use super::item::{Key, Type};
+use super::listeners::AWAITED;
 use super::view::Db;
 use crate::base::sync::claim::Claim;
 use std::collections::{HashMap, VecDeque};
@@ -134,6 +135,7 @@ impl Db<'_> {
     pub fn wait_for(&mut self, key: Key<'_>, waiting: &Arc<Waiting>) {
         self.enter(key.hash);
         let index = self.index;
+        self.shard.listeners.look_for(AWAITED, true);
         self.shard.waiters.add(index, key, Arc::clone(waiting));
     }
 
@@ -148,7 +150,9 @@ impl Db<'_> {
     #[must_use]
     pub fn is_waited_for(&mut self, database: usize, hash: u64) -> bool {
         self.enter(hash);
-        !self.shard.waiters.is_empty() && self.shard.waiters.has(database, hash)
+        let any = !self.shard.waiters.is_empty();
+        self.shard.listeners.look_for(AWAITED, any);
+        any && self.shard.waiters.has(database, hash)
     }
 
     /// The client that has waited longest for what the key holds now, with its type.

@@ -6,7 +6,7 @@
 //! ```text
 //!   shard:  (hash, database) ──▶ mark ◀── Watch, one for each key and client
 //! ```
-//! Knows nothing of clients. With no key watched, a change costs one look at the table's length.
+//! Knows nothing of clients. With no key watched, and nobody else listening, a change costs one look at a word (`listeners`).
 //!
 //! Invariants:
 //! - W1. The mark of a key is set under the lock of its shard, together with the change: who has the lock and finds it clear has seen no change.
@@ -15,7 +15,9 @@
 //! Changes come from where they happen: what a command reports (`Ctx::report`), what expires (`Db::expire`, `Shard::background`),
 //! what is flushed or swapped as a whole (here).
 
+use super::event::Event;
 use super::item::Key;
+use super::listeners::WATCHED;
 use super::view::Found;
 use super::{Database, Db, Shard, item_at};
 use dolmen_slab::Slab;
@@ -143,6 +145,7 @@ impl Db<'_> {
     pub fn watch(&mut self, key: Key<'_>) -> Watch {
         self.find(key);
         let index = self.index;
+        self.shard.listeners.look_for(WATCHED, true);
         self.shard.watches.add(index, key.hash)
     }
 
@@ -169,7 +172,14 @@ impl Db<'_> {
     pub fn is_listened_to(&mut self, hash: u64) -> bool {
         debug_assert!(self.is_locked(hash), "a change is reported under the lock under which it was made");
         self.enter(hash);
-        !self.shard.watches.is_empty() || !self.shard.waiters.is_empty() || !self.shard.listeners.is_idle()
+        !self.shard.listeners.is_idle()
+    }
+
+    /// Is all that is to be done of an event that it is logged, which the command is?
+    #[inline]
+    pub fn is_only_logged(&mut self, hash: u64, event: Event) -> bool {
+        self.enter(hash);
+        self.shard.listeners.is_only_logged(event) && self.shard.watches.is_empty() && self.shard.waiters.is_empty()
     }
 
     /// A key of a database was changed: tells those who watch it.
@@ -178,6 +188,7 @@ impl Db<'_> {
         if !self.shard.watches.is_empty() {
             self.shard.watches.touch(database, hash);
         }
+        self.shard.listeners.look_for(WATCHED, !self.shard.watches.is_empty());
     }
 }
 

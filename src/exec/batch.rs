@@ -1,67 +1,20 @@
 //! Parsed requests on their way to be run, of one client or of several.
 
-use crate::cmd::ctx::{Args, Exec};
-use crate::cmd::spec::Command;
-use crate::db::{Fetch, Key};
-use crate::table::Site;
+use crate::cmd::alike::Request;
+use crate::cmd::ctx::Args;
+use crate::db::Fetch;
 use std::ops::Range;
-
-/// A parsed request.
-#[derive(Clone, Copy)]
-pub struct Request {
-    /// `None`: there is no such command.
-    pub row: Option<&'static Command<Exec>>,
-    /// Hash of the first key; 0 without keys.
-    pub hash: u64,
-    /// Where the search for it begins.
-    pub site: Site,
-    /// Where its arguments begin in the batch's, and how many they are.
-    pub args: u32,
-    pub argc: u32,
-    /// The byte of the window behind it.
-    pub end: u32,
-}
-
-impl Request {
-    /// A request whose command has a key, which was located.
-    #[inline(always)]
-    #[must_use]
-    pub fn of_key(row: &'static Command<Exec>, key: Key<'_>, args: usize, argc: usize, end: usize) -> Request {
-        Request {
-            row: Some(row),
-            hash: key.hash,
-            site: key.site,
-            args: narrow(args),
-            argc: narrow(argc),
-            end: narrow(end),
-        }
-    }
-
-    /// Is it of this command, with as many arguments, which begin there?
-    #[inline(always)]
-    fn is(&self, row: &'static Command<Exec>, args: u32, argc: u32) -> bool {
-        self.row.is_some_and(|own| std::ptr::eq(own, row)) && self.args == args && self.argc == argc
-    }
-
-    /// Those at the beginning of `rest`, which follow it, that are like it: of its command, with as many arguments, one behind the other.
-    #[inline(always)]
-    pub(super) fn alike<'r>(&self, rest: &'r [Request]) -> &'r [Request] {
-        let Some(row) = self.row else { return &[] };
-        let mut args = self.args;
-        let alike = rest.iter().take_while(|request| {
-            args += self.argc;
-            request.is(row, args, self.argc)
-        });
-        &rest[..alike.count()]
-    }
-}
 
 /// Parsed requests in the order in which they run. Those of one client stand together.
 pub struct Batch<'b> {
     requests: &'b [Request],
     pub(super) args: &'b [&'b [u8]],
+    /// Runs of requests that are known to be alike, in order, from the first one that is not over.
+    runs: &'b [Range<usize>],
     /// The items of so many requests were fetched.
     fetched: usize,
+    /// The bytes of the client whose requests run, if they are known.
+    pub window: &'b [u8],
 }
 
 /// The requests of one client in a batch.
@@ -74,9 +27,9 @@ pub struct Share {
 impl<'b> Batch<'b> {
     #[inline]
     #[must_use]
-    pub fn new(requests: &'b [Request], args: &'b [&'b [u8]]) -> Batch<'b> {
+    pub fn new(requests: &'b [Request], args: &'b [&'b [u8]], runs: &'b [Range<usize>]) -> Batch<'b> {
         // A request by itself has nothing to do meanwhile.
-        Batch { requests, args, fetched: usize::from(requests.len() == 1) }
+        Batch { requests, args, runs, fetched: usize::from(requests.len() == 1), window: &[] }
     }
 
     /// The requests of a share.
@@ -93,11 +46,26 @@ impl<'b> Batch<'b> {
         &self.args[request.args as usize..][..request.argc as usize]
     }
 
-    /// The arguments of each of some requests that are alike.
+    /// Request `at` and those behind it that are alike, before `until`: of its command, with as many arguments, one behind the other.
     #[inline(always)]
-    pub(super) fn args_of_each(&self, alike: &[Request]) -> impl Iterator<Item = Args<'b>> {
+    pub(super) fn alike(&mut self, at: usize, until: usize) -> &'b [Request] {
+        while let Some((run, rest)) = self.runs.split_first()
+            && run.end <= at
+        {
+            self.runs = rest;
+        }
+        let requests = &self.requests[at..until];
+        match self.runs.first() {
+            Some(run) if run.start <= at => &requests[..requests.len().min(run.end - at)],
+            _ => Request::alike(requests),
+        }
+    }
+
+    /// The arguments of some requests that are alike.
+    #[inline(always)]
+    pub(super) fn args_of_all(&self, alike: &[Request]) -> &'b [&'b [u8]] {
         let (from, argc) = alike.first().map_or((0, 1), |first| (first.args as usize, first.argc as usize));
-        self.args[from..][..alike.len() * argc].chunks_exact(argc)
+        &self.args[from..][..alike.len() * argc]
     }
 
     /// Has the items of all requests before `until` fetched.
@@ -111,15 +79,4 @@ impl<'b> Batch<'b> {
             self.fetched = until;
         }
     }
-}
-
-/// Offsets in a window or a batch; windows are far below 4 GB.
-#[inline(always)]
-#[expect(
-    clippy::cast_possible_truncation,
-    reason = "bounded by the window's size, or the argument count limit of 2^31 - 1"
-)]
-pub(super) fn narrow(n: usize) -> u32 {
-    debug_assert!(u32::try_from(n).is_ok());
-    n as u32
 }

@@ -2,13 +2,15 @@
 //! Reads of a command only its row. Knows nothing of bytes on the wire or of sockets.
 mod batch;
 mod checks;
+mod logged;
 mod pipeline;
 mod received;
 mod silent;
 mod timed;
 mod transaction;
 
-pub use batch::{Batch, Request, Share};
+pub use crate::cmd::alike::Request;
+pub use batch::{Batch, Share};
 pub use pipeline::{End, Waits, apply_effects};
 
 use crate::acl::Acl;
@@ -80,9 +82,19 @@ impl Engine<Alone> {
     }
 }
 
+/// The commands, under the names that the configuration gives them.
+///
+/// # Errors
+/// If it renames what there is not.
+pub fn commands_of(config: &Config) -> Result<Commands<Exec>, &'static str> {
+    Commands::renamed(&crate::cmd::table::COMMANDS, &config.renames)
+}
+
 impl<A: Access> Engine<A> {
     /// An engine over a keyspace, or its way to one that it shares.
-    #[must_use]
+    ///
+    /// # Panics
+    /// If the configuration renames commands that there are not (`commands_of` tells).
     pub fn over(mut keyspace: A, config: Config, clock: Clock, rng: Rng) -> Engine<A> {
         keyspace.each_shard(|shard| {
             shard.limits = config.limits;
@@ -93,7 +105,7 @@ impl<A: Access> Engine<A> {
         // Workers that have started before may have been told otherwise.
         let (keys_max, order) = (config.tracking_table_keys_max, Ordering::Relaxed);
         let _ = keyspace.totals().keys_max.compare_exchange(0, keys_max, order, order);
-        let commands = Commands::new(&crate::cmd::table::COMMANDS);
+        let commands = commands_of(&config).expect("the names were looked at when the server started");
         let mut profile = Profile::new(&clock, commands.len_all());
         profile.follow(&config);
         Engine {
@@ -127,7 +139,7 @@ impl<A: Access> Engine<A> {
     pub fn used_bytes(&mut self) -> u64 {
         let mut data_bytes = 0;
         self.keyspace.each_shard(|shard| data_bytes += shard.used_bytes());
-        data_bytes + self.fleet.sum(&self.stats, Stats::held_bytes)
+        data_bytes + self.fleet.sum(&self.stats, Stats::held_bytes) + self.store.log.pending_bytes()
     }
 
     /// Once a turn: how much of `maxmemory` is left to data. `looks`: what changes slowly is looked at, too.
@@ -201,8 +213,12 @@ impl<A: Access> Engine<A> {
     pub fn hand_over_log(&mut self) {
         if self.blocking.logs() {
             let gone = self.keyspace.take_gone();
+            if gone.is_empty() && self.recorder.is_empty() {
+                return;
+            }
             let batch = self.recorder.take(gone);
-            self.store.log.push(&self.store, self.fleet.me(), batch);
+            let spare = self.store.log.push(&self.store, self.fleet.me(), batch);
+            self.recorder.go_on_with(spare);
         }
     }
 
@@ -226,9 +242,11 @@ impl<A: Access> Engine<A> {
     /// If its files cannot be opened.
     pub fn begin_log(&mut self) -> std::io::Result<()> {
         let log = &self.store.log;
+        let snapshot = self.config.log.snapshot_base;
         let file = log.with_files(|files| {
             if files.is_empty() {
-                files.begin_base(&crate::store::empty_snapshot())?;
+                let bytes = if snapshot { crate::store::empty_snapshot() } else { Vec::new() };
+                files.begin_base(&bytes, snapshot)?;
             }
             files.reopen()
         })?;
@@ -291,6 +309,21 @@ impl<A: Access> Engine<A> {
             client.speak_memcache(database);
         }
         can
+    }
+
+    /// A log says that a key, of the database that a client has selected, has these flags of memcached.
+    ///
+    /// # Errors
+    /// If there is no memory for them.
+    pub fn set_client_flags(&mut self, me: u32, key: &[u8], flags: u32) -> Result<(), crate::db::DbError> {
+        let database = self.clients.get(me).database as usize;
+        let mut db = self.keyspace.db(database, self.clock.unix_ms());
+        db.freeze();
+        let key = db.key(key);
+        db.lock_key(key.hash);
+        let marked = db.mark(key, |marks| marks.flags = flags);
+        db.unlock();
+        marked.map(|_| ())
     }
 
     /// Empties the database that `flush_all` wanted to be emptied by now.

@@ -10,12 +10,14 @@
 //! requests were parsed (`Table::epoch`), and anew otherwise.
 
 use super::Engine;
-use super::batch::{Batch, Request, Share, narrow};
+use super::batch::{Batch, Share};
 use super::checks::{HOLDS, Verdict, WATCHED, lock, look_twice};
+use super::logged;
 use super::timed::Timed;
 use super::transaction::{Executed, execute};
 use crate::base::out::Out;
 use crate::cmd::acl::allow;
+use crate::cmd::alike::{Request, narrow};
 use crate::cmd::blocking::serve_ready;
 use crate::cmd::client::gate;
 use crate::cmd::ctx::{AWAITED, Args, Ctx, Exec, FAILED, Failure, Outcome, Task};
@@ -30,6 +32,9 @@ use crate::db::{Access, Locate};
 use crate::proto::carry::Carry;
 use crate::proto::errors;
 use crate::table::Site;
+
+/// What of `Ctx::changed` counts keys.
+pub(super) const KEYS: u64 = !(FAILED | AWAITED);
 
 /// Requests whose items are fetched together.
 const AHEAD: usize = 12;
@@ -177,13 +182,36 @@ impl<A: Access> Engine<A> {
                 if alone && !stretch.is_empty() {
                     settle(&mut ctx, &mut stretch, row, argv);
                 }
-                let mut outcome = (row.run.run)(&mut ctx, argv);
                 let first = i;
-                i += 1;
                 // What was found of a request holds of those behind it that are alike: they run one after the other.
-                if !alone && !heeded && i < dozen.len() && goes_on(&ctx, outcome) {
-                    let alike = Request::alike(request, &dozen[i..]);
-                    for (request, each) in alike.iter().zip(batch.args_of_each(alike)) {
+                let mut alike: &[Request] = &[];
+                if !alone && !heeded && i + 1 < dozen.len() {
+                    let begin = share.requests.start + begun;
+                    alike = batch.alike(begin + i, begin + dozen.len());
+                }
+                let mut outcome;
+                if let Some(run_alike) = row.run.run_alike
+                    && !A::SHARED
+                    && !alike.is_empty()
+                    && !ctx.blocking.has_follow_up()
+                {
+                    let ran;
+                    (ran, outcome) = run_alike(&mut ctx, alike, batch.args_of_all(alike));
+                    i += ran;
+                    argv = batch.args_of(&dozen[i - 1]);
+                } else {
+                    outcome = (row.run.run)(&mut ctx, argv);
+                    i += 1;
+                    if alike.len() > 1 && !goes_on(&ctx, outcome) {
+                        let ran;
+                        (ran, outcome) = logged::go_on::<A>(&mut ctx, row, batch, alike, outcome);
+                        i += ran;
+                        argv = batch.args_of(&dozen[i - 1]);
+                    }
+                }
+                if i - first < alike.len() && goes_on(&ctx, outcome) {
+                    let alike = &alike[i - first..];
+                    for (request, each) in alike.iter().zip(batch.args_of_all(alike).chunks_exact(argv.len())) {
                         if A::SHARED {
                             lock(&mut ctx, row, each, request.hash);
                             if ctx.db.is_holding() {
@@ -317,7 +345,7 @@ impl<A: Access> Engine<A> {
         let share = Share { requests: 0..1, epoch: locator.epoch() };
         let request = self.request(locator, self.commands.find(args[0]), &args, 0, 0);
         if blob.is_none() && !queues {
-            return self.run_as::<true>(me, &mut Batch::new(&[request], &args), &share, out);
+            return self.run_as::<true>(me, &mut Batch::new(&[request], &args, &[]), &share, out);
         }
         let ran = self.run_kept(me, request, &args, blob, out);
         drop(args);
@@ -483,7 +511,6 @@ fn apply_effects_of(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'
 
 #[inline(always)]
 fn effects(ctx: &mut Ctx<'_>, command: Option<(&'static Command<Exec>, Args<'_>)>) {
-    const KEYS: u64 = !(FAILED | AWAITED);
     if ctx.changed & KEYS != 0 {
         if ctx.blocking.has_follow_up() {
             follow_up(ctx, command);

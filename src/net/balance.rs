@@ -198,6 +198,11 @@ impl Seat {
         Some(back)
     }
 
+    /// A connection stays with the worker that it came to: it is counted.
+    pub(super) fn keep(&self) {
+        self.place().connections.fetch_add(1, Ordering::Relaxed);
+    }
+
     /// The next connection that others have sent. It was counted.
     pub(super) fn next(&self) -> Option<Handover> {
         self.place().inbox.lock().waiting.pop_front()

@@ -19,10 +19,24 @@ pub struct EpollDriver {
     events: Box<[EpollEvent]>,
 }
 
+#[inline]
+pub(super) fn timeout(timeout: Option<Duration>) -> EpollTimeout {
+    match timeout {
+        None => EpollTimeout::NONE,
+        Some(Duration::ZERO) => EpollTimeout::ZERO,
+        // Rounded up: waking early would only mean to wait again.
+        Some(t) => {
+            let ms = t.as_millis() + u128::from(t.subsec_nanos() % 1_000_000 != 0);
+            EpollTimeout::try_from(ms).unwrap_or(EpollTimeout::MAX)
+        }
+    }
+}
+
 // The promise of at most 120 bytes for an idle connection.
 const _: () = assert!(super::slots::Slots::<Conn<EpollDriver>>::SLOT_BYTES <= 120);
 
 impl Driver for EpollDriver {
+    type Socket = OwnedFd;
     type Link = ();
     const NAME: &'static str = "epoll";
 
@@ -38,7 +52,7 @@ impl Driver for EpollDriver {
     /// It leaves by being closed.
     fn unwatch(&mut self, _source: BorrowedFd<'_>, _token: ConnId) {}
 
-    fn begin(&mut self, id: ConnId, fd: BorrowedFd<'_>, (): &mut ()) -> io::Result<()> {
+    fn begin(&mut self, id: ConnId, fd: &OwnedFd, (): &mut ()) -> io::Result<()> {
         let interest = EpollFlags::EPOLLIN | EpollFlags::EPOLLOUT | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET;
         Ok(self.poller.add(fd, EpollEvent::new(interest, id.pack()))?)
     }
@@ -49,22 +63,18 @@ impl Driver for EpollDriver {
     }
 
     #[inline]
+    fn descriptor(socket: &OwnedFd) -> Option<BorrowedFd<'_>> {
+        Some(socket.as_fd())
+    }
+
+    #[inline]
     fn has_more(&self) -> bool {
         false
     }
 
     #[inline]
     fn wait(&mut self, timeout: Option<Duration>) -> io::Result<usize> {
-        let wait = match timeout {
-            None => EpollTimeout::NONE,
-            Some(Duration::ZERO) => EpollTimeout::ZERO,
-            // Rounded up: waking early would only mean to wait again.
-            Some(t) => {
-                let ms = t.as_millis() + u128::from(t.subsec_nanos() % 1_000_000 != 0);
-                EpollTimeout::try_from(ms).unwrap_or(EpollTimeout::MAX)
-            }
-        };
-        match self.poller.wait(&mut self.events, wait) {
+        match self.poller.wait(&mut self.events, self::timeout(timeout)) {
             Ok(n) => Ok(n),
             Err(Errno::EINTR) => Ok(0),
             Err(error) => Err(error.into()),

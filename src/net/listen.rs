@@ -76,6 +76,10 @@ impl Listener {
         &self.address
     }
 
+    pub(super) fn service(&self) -> u8 {
+        self.service
+    }
+
     pub(super) fn accept(&self) -> Result<(OwnedFd, Peer), Errno> {
         let (fd, remote) = sys::accept(self.fd.as_fd())?;
         let raw = fd.as_raw_fd();

@@ -26,6 +26,7 @@ mod signals;
 pub mod sim;
 mod slots;
 pub mod sockets;
+pub mod stack;
 mod sys;
 pub mod uring;
 
@@ -37,6 +38,7 @@ pub use listen::{Listen, LocalAddr};
 pub use signals::block_signals;
 pub use sim::{Sim, SimConfig};
 pub use sockets::{Driver, SocketConfig, Sockets};
+pub use stack::{Service, StackDriver, Stacked, Tun, Xdp, xdp};
 pub use uring::{Uring, UringDriver};
 
 use crate::base::out::Out;

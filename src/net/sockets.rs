@@ -39,6 +39,7 @@ use nix::sys::epoll::EpollFlags;
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::collections::VecDeque;
 use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -113,6 +114,8 @@ pub(super) const DEAF: u16 = EOF | FINISH | ABORT | GONE;
 ///
 /// What it is told by its events it enters in the flags of connections ([`note`]), or delivers itself; everything else is done by [`Sockets`].
 pub trait Driver: Sized {
+    /// A connection's end of the transport.
+    type Socket: From<OwnedFd> + Send;
     /// What it keeps of a connection.
     type Link: Default + Send;
     /// As INFO tells it.
@@ -126,9 +129,31 @@ pub trait Driver: Sized {
     /// A listener is about to be closed.
     fn unwatch(&mut self, source: BorrowedFd<'_>, token: ConnId);
     /// From now on a connection tells of its events.
-    fn begin(&mut self, id: ConnId, fd: BorrowedFd<'_>, link: &mut Self::Link) -> io::Result<()>;
+    fn begin(&mut self, id: ConnId, socket: &Self::Socket, link: &mut Self::Link) -> io::Result<()>;
     /// Closes a connection, whose id is dead.
-    fn end(&mut self, id: ConnId, fd: OwnedFd, link: Self::Link);
+    fn end(&mut self, id: ConnId, socket: Self::Socket, link: Self::Link);
+    /// The kernel's socket; `None`: it is another's, and the four calls below are the driver's own.
+    fn descriptor(socket: &Self::Socket) -> Option<BorrowedFd<'_>>;
+    /// Takes what it can of the bytes.
+    #[inline]
+    fn send_bytes(&mut self, socket: &Self::Socket, bytes: &[u8]) -> Result<usize, Errno> {
+        sys::send_bytes(Self::descriptor(socket).ok_or(Errno::EBADF)?, bytes)
+    }
+    /// The same of several slices.
+    #[inline]
+    fn send(&mut self, socket: &Self::Socket, slices: &[IoSlice<'_>]) -> Result<usize, Errno> {
+        sys::send(Self::descriptor(socket).ok_or(Errno::EBADF)?, slices)
+    }
+    /// Receives what is to be thrown away.
+    fn drain(&mut self, socket: &Self::Socket, buffer: &mut [u8]) -> Result<usize, Errno> {
+        sys::recv(Self::descriptor(socket).ok_or(Errno::EBADF)?, buffer)
+    }
+    /// Nothing more will be sent.
+    fn half_close(&mut self, socket: &Self::Socket) -> Result<(), Errno> {
+        sys::half_close(Self::descriptor(socket).ok_or(Errno::EBADF)?)
+    }
+    /// The settings of connections that are accepted from now on have changed.
+    fn set_tcp_keepalive_s(&mut self, _seconds: u32) {}
     /// Events of the last wait are left.
     fn has_more(&self) -> bool;
     /// Waits for events; returns how many there are. A signal may end the wait.
@@ -152,7 +177,7 @@ pub trait Driver: Sized {
 }
 
 pub struct Conn<D: Driver> {
-    pub(super) fd: OwnedFd,
+    pub(super) fd: D::Socket,
     pub(super) flags: u16,
     /// While output waits beyond a flush: the capacity that `Sockets::held_bytes` counts for it. While lingering: bytes thrown away.
     counted: usize,
@@ -282,8 +307,18 @@ impl<D: Driver> Sockets<D> {
         self.listeners.iter().map(|listener| listener.address().clone()).collect()
     }
 
+    /// Where it listens for TCP, each with its service.
+    pub fn tcp_services(&self) -> Vec<(SocketAddr, u8)> {
+        let tcp = |listener: &Listener| match listener.address() {
+            LocalAddr::Tcp(address) => Some((*address, listener.service())),
+            LocalAddr::Unix(_) => None,
+        };
+        self.listeners.iter().filter_map(tcp).collect()
+    }
+
     /// The keep-alive interval of connections accepted from now on; 0 is none.
     pub fn set_tcp_keepalive_s(&mut self, seconds: u32) -> io::Result<()> {
+        self.driver.set_tcp_keepalive_s(seconds);
         self.listeners.iter().try_for_each(|listener| listener.set_keepalive(seconds))
     }
 

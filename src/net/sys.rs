@@ -69,10 +69,30 @@ pub(super) fn accept(listener: BorrowedFd<'_>) -> Result<(OwnedFd, Option<Sockad
     Ok((fd, address))
 }
 
+/// Nothing more will be sent.
+pub(super) fn half_close(fd: BorrowedFd<'_>) -> Result<(), Errno> {
+    nix::sys::socket::shutdown(fd.as_raw_fd(), nix::sys::socket::Shutdown::Write)
+}
+
 /// `listen` with any backlog (the kernel cuts it to `somaxconn`).
 pub(super) fn listen(fd: BorrowedFd<'_>, backlog: i32) -> Result<(), Errno> {
     // SAFETY: no memory is passed.
     Errno::result(unsafe { libc::listen(fd.as_raw_fd(), backlog) }).map(drop)
+}
+
+/// Makes `fd`, of `/dev/net/tun`, the program's end of the interface `name`: packets of IP, nothing in front of them.
+pub(super) fn attach_tun(fd: BorrowedFd<'_>, name: &str) -> Result<(), Errno> {
+    // SAFETY: `ifreq` is a plain C struct for which all-zero is a value.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if name.is_empty() || name.len() >= request.ifr_name.len() {
+        return Err(Errno::ENAMETOOLONG);
+    }
+    for (place, byte) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *place = libc::c_char::from_le_bytes([byte]);
+    }
+    request.ifr_ifru.ifru_flags = libc::c_short::try_from(libc::IFF_TUN | libc::IFF_NO_PI).unwrap_or(0);
+    // SAFETY: the request outlives the call, and the kernel reads and writes it only.
+    Errno::result(unsafe { libc::ioctl(fd.as_raw_fd(), libc::TUNSETIFF, &raw mut request) }).map(drop)
 }
 
 /// An emptied vector of slices for borrows of another lifetime, with the allocation it had.

@@ -223,6 +223,7 @@ fn explained(error: io::Error) -> io::Error {
 }
 
 impl Driver for UringDriver {
+    type Socket = OwnedFd;
     type Link = Link;
     const NAME: &'static str = "io_uring";
 
@@ -257,11 +258,11 @@ impl Driver for UringDriver {
         let _ = shutdown(source.as_raw_fd(), Shutdown::Both);
     }
 
-    fn begin(&mut self, id: ConnId, fd: BorrowedFd<'_>, link: &mut Link) -> io::Result<()> {
+    fn begin(&mut self, id: ConnId, fd: &OwnedFd, link: &mut Link) -> io::Result<()> {
         if id.index >> KIND_SHIFT != 0 {
             return Err(Errno::ENFILE.into());
         }
-        self.receive(id, fd, link);
+        self.receive(id, fd.as_fd(), link);
         Ok(())
     }
 
@@ -271,6 +272,11 @@ impl Driver for UringDriver {
             self.cancel(id, &mut link);
             self.graves.insert(id, fd);
         }
+    }
+
+    #[inline]
+    fn descriptor(socket: &OwnedFd) -> Option<BorrowedFd<'_>> {
+        Some(socket.as_fd())
     }
 
     #[inline]

@@ -315,6 +315,10 @@ pub fn dir_refused(error: &std::io::Error) -> Vec<u8> {
     format!("ERR CONFIG SET failed (possibly related to argument 'dir') - {error}").into_bytes()
 }
 
+/// CONFIG SET oom-score-adj to what the kernel refuses.
+pub const OOM_SCORE_REFUSED: &str = "ERR CONFIG SET failed (possibly related to argument 'oom-score-adj') - Failed to apply new oom_score_adj \
+                                     configuration, check server logs.";
+
 /// CONFIG REWRITE.
 pub fn rewrite_failed(error: &std::io::Error) -> Vec<u8> {
     format!("ERR Rewriting config file: {error}").into_bytes()

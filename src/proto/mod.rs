@@ -7,5 +7,6 @@ pub mod memcache;
 pub mod naive;
 pub mod reply;
 pub mod resp;
+mod shape;
 #[cfg(test)]
 mod tests;

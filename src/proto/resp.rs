@@ -9,6 +9,7 @@
 //! This is the hottest code of the server: 1- and 2-digit numbers are decoded from one or two 4-byte loads.
 #![allow(unsafe_code)]
 use super::errors;
+use super::shape::{self, Shape, parse_shaped};
 use crate::base::int;
 use crate::base::quote;
 use bumpalo::collections::Vec as ArenaVec;
@@ -183,7 +184,7 @@ pub struct Opening {
 }
 
 /// Where the name of a request with one-digit headers begins.
-const NAME_AT: usize = 8;
+pub(super) const NAME_AT: usize = 8;
 const OPENING_MAX_BYTES: usize = 16;
 
 impl Opening {
@@ -211,7 +212,7 @@ impl Opening {
     /// Does the request at `pos` begin like this?
     #[inline(always)]
     #[must_use]
-    fn is_at(&self, buf: &[u8], pos: usize) -> bool {
+    pub(super) fn is_at(&self, buf: &[u8], pos: usize) -> bool {
         // (The usual way to say it looks at two sums for overflow.)
         if buf.len() < OPENING_MAX_BYTES || pos > buf.len() - OPENING_MAX_BYTES {
             return false;
@@ -297,6 +298,26 @@ fn parse_run_of<'a: 'b, 'b>(
     // A copy of its own, so that nothing is looked up in memory.
     let opening = Opening { count, ..*opening };
     let (mut n, mut at) = (0, from);
+    // While lengths change seldom.
+    while let Some(shape) = Shape::of_last(buf, at, &opening, args) {
+        let ends_left = &mut ends[n..];
+        let passed = match count {
+            2 => parse_shaped::<2>(buf, at, &shape, args, ends_left),
+            3 => parse_shaped::<3>(buf, at, &shape, args, ends_left),
+            shape::SHAPED_ARGS => parse_shaped::<{ shape::SHAPED_ARGS }>(buf, at, &shape, args, ends_left),
+            _ => 0,
+        };
+        n += passed;
+        at += passed * shape.bytes();
+        if passed < shape::SHAPED_MIN || n == ends.len() {
+            break;
+        }
+        let Some(Ok(Parsed::Request { end })) = parse_alike(buf, at, &opening, limits, args) else { return n };
+        ends[n] = end;
+        n += 1;
+        at = end;
+    }
+    let ends = &mut ends[n..];
     for end_of in ends {
         let Some(Ok(Parsed::Request { end })) = parse_alike(buf, at, &opening, limits, args) else { break };
         *end_of = end;

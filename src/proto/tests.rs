@@ -1,7 +1,7 @@
 //! Requests: known cases, and any stream cut anywhere against the naive parser.
 use super::carry::{Carry, PendingBulk};
 use super::naive::{self, Stream};
-use super::resp::{LINE_MAX_BYTES, Limits, Parsed, ProtocolError, parse};
+use super::resp::{LINE_MAX_BYTES, Limits, Opening, Parsed, ProtocolError, parse, parse_alike, parse_run};
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
 use proptest::prelude::*;
@@ -402,6 +402,60 @@ proptest! {
 proptest! {
     // Slow: a call a byte.
     #![proptest_config(ProptestConfig::with_cases(32))]
+
+    /// Requests alike, mostly of the same lengths, perhaps with a damaged byte: a run of them is what they are one by one, and no shorter.
+    #[test]
+    fn a_run_is_what_its_requests_are(
+        lengths in proptest::collection::vec((0usize..3, 0usize..40), 1..5),
+        exceptions in proptest::collection::vec((any::<prop::sample::Index>(), 0usize..4, 0usize..130), 0..4),
+        name in prop_oneof![Just("GET"), Just("SET"), Just("HSETNX"), Just("X")],
+        requests in 2usize..40,
+        damage in proptest::option::weighted(0.4, (any::<prop::sample::Index>(), prop::sample::select(b"$*0129\r\nx".to_vec()))),
+        room in 0usize..40,
+    ) {
+        let usual = [8, 16, 100];
+        let mut all = vec![lengths.iter().map(|(kind, more)| usual[*kind] + more % 3).collect::<Vec<_>>(); requests];
+        for (at, argument, length) in exceptions {
+            let request = at.index(requests);
+            let argument = argument % all[request].len();
+            all[request][argument] = length;
+        }
+        let mut stream = Vec::new();
+        for (n, lengths) in all.iter().enumerate() {
+            let filler = [b'a' + u8::try_from(n % 26).unwrap(); 130];
+            let args: Vec<&[u8]> =
+                std::iter::once(name.as_bytes()).chain(lengths.iter().map(|length| &filler[..*length])).collect();
+            stream.extend(command(&args));
+        }
+        if let Some((at, byte)) = damage {
+            let at = at.index(stream.len());
+            stream[at] = byte;
+        }
+        let window = stream.into_boxed_slice();
+        let arena = Bump::new();
+        let mut args = ArenaVec::new_in(&arena);
+        let Ok(Parsed::Request { end: first }) = parse(&window, 0, &OPEN, &mut args) else { return Ok(()) };
+        prop_assume!(!args.is_empty());
+        let opening = Opening::of(&window, 0, args[0], args.len());
+        let mut ends = vec![0; room];
+        let count = args.len();
+        let ran = if first < window.len() { parse_run(&window, first, &opening, &OPEN, &mut args, &mut ends) } else { 0 };
+        let (mut at, mut expected) = (first, ArenaVec::new_in(&arena));
+        parse(&window, 0, &OPEN, &mut expected).unwrap();
+        for end in &ends[..ran] {
+            let from = expected.len();
+            let parsed = parse(&window, at, &OPEN, &mut expected);
+            prop_assert_eq!(parsed, Ok(Parsed::Request { end: *end }));
+            prop_assert_eq!(expected.len() - from, count);
+            prop_assert_eq!(expected[from], args[0]);
+            at = *end;
+        }
+        prop_assert_eq!(owned(&args)[..(ran + 1) * count].to_vec(), owned(&expected));
+        if ran < room && first < window.len() {
+            let next = parse_alike(&window, at, &opening, &OPEN, &mut expected);
+            prop_assert!(!matches!(next, Some(Ok(Parsed::Request { .. }))), "{ran} of {requests}: {next:?}");
+        }
+    }
 
     #[test]
     fn byte_by_byte(requests in proptest::collection::vec(requests(), 1..4)) {

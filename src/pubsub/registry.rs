@@ -171,6 +171,12 @@ impl Registry {
         read(self.space(kind).part(channel)).get(channel).map_or(0, Counts::total)
     }
 
+    /// Different channels (`kind` is no pattern).
+    #[must_use]
+    pub fn channels(&self, kind: Kind) -> usize {
+        self.space(kind).0.iter().map(|part| read(part).len()).sum()
+    }
+
     /// Different patterns.
     #[must_use]
     pub fn patterns(&self) -> usize {

@@ -16,7 +16,7 @@ use crate::cmd::ctx::Exec;
 use crate::cmd::memcache as verbs;
 use crate::cmd::spec::{Command, Flags};
 use crate::db::{Access, DbError, Locate};
-use crate::exec::{Batch, End, Engine, Share};
+use crate::exec::{Batch, End, Engine, Request, Share};
 use crate::net::Flow;
 use crate::proto::memcache::carry::Carry;
 use crate::proto::memcache::{self, Keys, Limits, Mode, Verb, Wanted, text};
@@ -130,7 +130,10 @@ fn window<'a: 'b, 'b, A: Access>(
                 if verb == Verb::FailKeys {
                     retract(begin, lot);
                 }
-                let request = engine.request(locator, Some(row), &lot.args[first..], first, end);
+                let request = match lot.args.get(first + row.first_key).filter(|_| row.first_key > 0) {
+                    Some(key) => Request::of_key(row, locator.key(key), first, lot.args.len() - first, end),
+                    None => engine.request(locator, Some(row), &lot.args[first..], first, end),
+                };
                 lot.requests.push(request);
                 if row.flags.contains(Flags::ENDS_BATCH) || !matches!(*mode, Mode::Request | Mode::Keys(_)) {
                     break Stop::BatchFull;

@@ -281,6 +281,7 @@ impl Session {
             let parsed = parse::window(engine, reader, bytes, at, 0, &mut lot);
             at = parsed.end;
             let mut batch = lot.batch();
+            batch.window = bytes;
             let end = engine.run(me, &mut batch, &parsed.share, out);
             // The common case.
             if matches!(end, End::All) && parsed.is_all() {

@@ -8,6 +8,7 @@ use crate::exec::{Batch, Engine, Request, Share};
 use crate::proto::resp::{self, Limits, Opening, ProtocolError};
 use bumpalo::Bump;
 use bumpalo::collections::Vec as ArenaVec;
+use std::ops::Range;
 
 /// Requests of one batch: their buckets must still be cached when they run.
 pub(super) const BATCH_MAX: usize = 128;
@@ -22,6 +23,8 @@ const ARGS_MAX: usize = 3 * BATCH_MAX;
 pub struct Lot<'a, 'b> {
     pub(super) args: ArenaVec<'a, &'b [u8]>,
     pub(super) requests: ArenaVec<'a, Request>,
+    /// Those of them that are alike ([`Request::alike`]), as far as that is known.
+    runs: ArenaVec<'a, Range<usize>>,
     /// How the first request of the last window began; that of the next, of whichever client, mostly begins alike.
     habit: Option<(&'static Command<Exec>, Opening)>,
 }
@@ -33,6 +36,7 @@ impl<'a: 'b, 'b> Lot<'a, 'b> {
         Lot {
             args: ArenaVec::with_capacity_in(ARGS_MAX.min(bytes / ARG_BYTES + 2), arena),
             requests: ArenaVec::with_capacity_in(BATCH_MAX.min(bytes / REQUEST_MIN_BYTES + 1), arena),
+            runs: ArenaVec::new_in(arena),
             habit: None,
         }
     }
@@ -43,6 +47,7 @@ impl<'a: 'b, 'b> Lot<'a, 'b> {
         Lot {
             args: ArenaVec::with_capacity_in(bytes / ARG_BYTES + 2 * windows, arena),
             requests: ArenaVec::with_capacity_in(bytes / REQUEST_MIN_BYTES + windows, arena),
+            runs: ArenaVec::new_in(arena),
             habit: None,
         }
     }
@@ -58,7 +63,7 @@ impl<'a: 'b, 'b> Lot<'a, 'b> {
     #[inline]
     #[must_use]
     pub fn batch(&'b self) -> Batch<'b> {
-        Batch::new(&self.requests, &self.args)
+        Batch::new(&self.requests, &self.args, &self.runs)
     }
 }
 
@@ -225,15 +230,21 @@ fn alike<'a: 'b, 'b>(
     room: usize,
     lot: &mut Lot<'a, 'b>,
 ) -> usize {
-    let Lot { args, requests, .. } = lot;
+    let Lot { args, requests, runs, .. } = lot;
     let mut ends = [0; BATCH_MAX];
     let first = args.len();
     let n = resp::parse_run(bytes, from, opening, limits, args, &mut ends[..room]);
     let argc = opening.count();
-    requests.extend(
-        args[first..].chunks_exact(argc).zip(&ends[..n]).enumerate().map(|(i, (argv, end))| {
-            Request::of_key(row, locator.key(argv[row.first_key]), first + i * argc, argc, *end)
-        }),
-    );
+    let begin = requests.len();
+    requests.resize(begin + n, Request::NONE);
+    let mut at = first;
+    for (request, (argv, end)) in requests[begin..].iter_mut().zip(args[first..].chunks_exact(argc).zip(&ends[..n])) {
+        *request = Request::of_key(row, locator.key(argv[row.first_key]), at, argc, *end);
+        at += argc;
+    }
+    if n > 0 {
+        // With the one before them.
+        runs.push(begin - 1..begin + n);
+    }
     ends[..n].last().copied().unwrap_or(from)
 }

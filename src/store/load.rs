@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+pub use commands::Commands;
 pub use intake::{Intake, Progress};
 
 /// Records that are handed over together.
@@ -106,7 +107,7 @@ pub struct Loading {
     is_over: AtomicBool,
     given_up: AtomicBool,
     /// Commands of a log, for the first worker, in order; those behind them were not read yet.
-    commands: Mutex<Pieces>,
+    commands: Mutex<commands::Waiting>,
     commands_room: Condvar,
     keys: AtomicU64,
     expired: AtomicU64,

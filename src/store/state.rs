@@ -49,6 +49,8 @@ pub struct Facts {
     pub path: PathBuf,
     pub checksum: bool,
     pub packs: bool,
+    /// It is written as commands (`aof-use-rdb-preamble no`).
+    pub as_commands: bool,
     pub version: &'static str,
     pub used_bytes: u64,
     /// What a rewrite has replaced stays (`aof-disable-auto-gc`).

@@ -62,6 +62,7 @@ fn facts(path: &Path, packs: bool) -> Facts {
         path: path.to_owned(),
         checksum: true,
         packs,
+        as_commands: false,
         version: "7.2.4",
         used_bytes: 1,
         now_s: NOW_MS / 1000,

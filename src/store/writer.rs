@@ -5,9 +5,11 @@ use super::outbox::{Message, Next};
 use super::records::{self, Record, Value};
 use super::state::{Ended, Facts, Job, Store};
 use crate::base::draft::Draft;
+use crate::base::int;
 use crate::db::Type;
+use crate::persist::aof::whole::{self, Begun};
 use crate::persist::rdb::file::{CLIENT_FLAGS, Head, Writer};
-use crate::persist::rdb::{Encoder, Form};
+use crate::persist::rdb::{Encoder, Form, Kind};
 use dolmen_slab::BlobRef;
 use std::fs;
 use std::io::{self, Write as _};
@@ -66,10 +68,15 @@ pub fn empty_snapshot() -> Vec<u8> {
 
 fn write(store: &Store, facts: &Facts, databases: Vec<Sizes>) -> io::Result<()> {
     let draft = Draft::create(&facts.path, &draft_name())?;
-    let mut out = Output { draft, writer: Writer::new(facts.checksum, facts.packs), databases };
+    let file = if facts.as_commands {
+        File::Commands(whole::Writer::default())
+    } else {
+        File::Snapshot(Writer::new(facts.checksum, facts.packs), databases)
+    };
+    let mut out = Output { draft, file };
     out.begin(facts);
     let mut of = None;
-    let mut encoder = None;
+    let mut collection = None;
     loop {
         match store.outbox.next(of) {
             Next::End => break,
@@ -88,39 +95,75 @@ fn write(store: &Store, facts: &Facts, databases: Vec<Sizes>) -> io::Result<()> 
             }
             Next::Message(worker, Message::Begin(head)) => {
                 if let Some(record) = records::next(&mut &head[..]) {
-                    encoder = out.begin_collection(&record);
+                    collection = out.begin_collection(&record);
                     of = Some(worker);
                 }
             }
             Next::Message(_, Message::Run(run, last)) => {
-                if let Some(encoder) = &mut encoder {
-                    out.writer.elements(encoder, &run);
+                if let Some(collection) = &mut collection {
+                    out.elements(collection, &run);
                     out.write_if(WRITE_BYTES)?;
                 }
                 if last {
-                    (encoder, of) = (None, None);
+                    (collection, of) = (None, None);
                 }
             }
         }
     }
-    out.writer.end();
+    if let File::Snapshot(writer, _) = &mut out.file {
+        writer.end();
+    }
     out.write_if(0)?;
     out.draft.commit()
 }
 
-/// The file, and what was encoded of it and not written yet.
+/// What was encoded of a file and not written yet.
+enum File {
+    /// With the sizes of databases, until they are written.
+    Snapshot(Writer, Vec<Sizes>),
+    /// Of commands (`aof-use-rdb-preamble no`).
+    Commands(whole::Writer),
+}
+
+/// A collection that is being written.
+enum Collection {
+    Encoded(Encoder),
+    Told(Begun),
+}
+
 struct Output {
     draft: Draft,
-    writer: Writer,
-    /// Their sizes, until they are written.
-    databases: Vec<Sizes>,
+    file: File,
+}
+
+/// Begins a key of a snapshot.
+fn head<'a>(writer: &mut Writer, databases: &mut [Sizes], record: &Record<'a>) -> Head<'a> {
+    writer.database(record.database.into());
+    if let Some(sizes) = databases.get_mut(record.database as usize)
+        && sizes.0 > 0
+    {
+        // Once for each, in front of its first key.
+        let (keys, deadlines) = std::mem::take(sizes);
+        writer.sizes(keys, deadlines);
+    }
+    if record.client_flags != 0 {
+        writer.aux(CLIENT_FLAGS, record.client_flags.to_string().as_bytes());
+    }
+    Head { key: record.key, deadline_ms: record.deadline_ms, idle_seconds: record.idle_seconds }
+}
+
+/// The command that makes a string, but for its bytes.
+fn begin_string(writer: &mut whole::Writer, record: &Record<'_>, bytes: usize) {
+    writer.database(record.database.into());
+    writer.begin_string(record.key, record.client_flags, record.deadline_ms, bytes);
 }
 
 impl Output {
     fn begin(&mut self, facts: &Facts) {
+        let File::Snapshot(writer, _) = &mut self.file else { return };
         let (used, now) = (facts.used_bytes.to_string(), facts.now_s.to_string());
         let bits = usize::BITS.to_string();
-        let mut aux = |name: &str, value: &str| self.writer.aux(name.as_bytes(), value.as_bytes());
+        let mut aux = |name: &str, value: &str| writer.aux(name.as_bytes(), value.as_bytes());
         aux("redis-ver", facts.version);
         aux("redis-bits", &bits);
         aux("ctime", &now);
@@ -131,78 +174,107 @@ impl Output {
         aux("dolmen-ver", env!("CARGO_PKG_VERSION"));
     }
 
-    fn head<'a>(&mut self, record: &Record<'a>) -> Head<'a> {
-        self.writer.database(record.database.into());
-        if let Some(sizes) = self.databases.get_mut(record.database as usize)
-            && sizes.0 > 0
-        {
-            // Once for each, in front of its first key.
-            let (keys, deadlines) = std::mem::take(sizes);
-            self.writer.sizes(keys, deadlines);
-        }
-        if record.client_flags != 0 {
-            self.writer.aux(CLIENT_FLAGS, record.client_flags.to_string().as_bytes());
-        }
-        Head { key: record.key, deadline_ms: record.deadline_ms, idle_seconds: record.idle_seconds }
-    }
-
     fn record(&mut self, record: &Record<'_>) {
-        match record.value {
-            Value::Raw(bytes) => {
-                let head = self.head(record);
-                self.writer.string(head, bytes);
+        match (record.value, &mut self.file) {
+            (Value::Raw(bytes), File::Snapshot(writer, databases)) => {
+                let head = head(writer, databases, record);
+                writer.string(head, bytes);
             }
-            Value::Int(number) => {
-                let head = self.head(record);
-                self.writer.number(head, number);
+            (Value::Int(number), File::Snapshot(writer, databases)) => {
+                let head = head(writer, databases, record);
+                writer.number(head, number);
             }
-            Value::Run { run, .. } => {
-                if let Some(mut encoder) = self.begin_collection(record) {
-                    self.writer.elements(&mut encoder, run);
+            (Value::Raw(bytes), File::Commands(writer)) => {
+                begin_string(writer, record, bytes.len());
+                writer.piece(bytes);
+                writer.end_string(record.deadline_ms);
+            }
+            (Value::Int(number), File::Commands(writer)) => {
+                let mut digits = [0; int::MAX_DIGITS];
+                let text = int::write_i64(&mut digits, number);
+                begin_string(writer, record, text.len());
+                writer.piece(text);
+                writer.end_string(record.deadline_ms);
+            }
+            (Value::Run { run, .. }, _) => {
+                if let Some(mut collection) = self.begin_collection(record) {
+                    self.elements(&mut collection, run);
                 }
             }
         }
     }
 
-    fn begin_collection(&mut self, record: &Record<'_>) -> Option<Encoder> {
+    fn begin_collection(&mut self, record: &Record<'_>) -> Option<Collection> {
         let Value::Run { kind, timed, count, .. } = record.value else { return None };
-        let form = match kind {
+        let (form, kind) = match kind {
             Type::String => return None,
-            Type::List => Form::List,
-            Type::Set => Form::Set,
-            Type::Zset => Form::Zset,
-            Type::Hash if timed => Form::HashWithDeadlines { first_ms: 1 },
-            Type::Hash => Form::Hash,
+            Type::List => (Form::List, Kind::List),
+            Type::Set => (Form::Set, Kind::Set),
+            Type::Zset => (Form::Zset, Kind::Zset),
+            Type::Hash if timed => (Form::HashWithDeadlines { first_ms: 1 }, Kind::Hash),
+            Type::Hash => (Form::Hash, Kind::Hash),
         };
-        let head = self.head(record);
-        Some(self.writer.collection(head, form, count.into()))
+        Some(match &mut self.file {
+            File::Snapshot(writer, databases) => {
+                let head = head(writer, databases, record);
+                Collection::Encoded(writer.collection(head, form, count.into()))
+            }
+            File::Commands(writer) => {
+                writer.database(record.database.into());
+                Collection::Told(writer.collection(record.key, record.deadline_ms, kind, count.into()))
+            }
+        })
+    }
+
+    fn elements(&mut self, collection: &mut Collection, run: &[u8]) {
+        match (&mut self.file, collection) {
+            (File::Snapshot(writer, _), Collection::Encoded(encoder)) => writer.elements(encoder, run),
+            (File::Commands(writer), Collection::Told(begun)) => writer.elements(begun, run),
+            _ => unreachable!("a file is of one kind"),
+        }
     }
 
     fn blob(&mut self, record: &Record<'_>, blob: &BlobRef, packs: bool) -> io::Result<()> {
-        let head = self.head(record);
-        let segments = (0..blob.segments()).map(|index| blob.segment(index));
-        if packs && blob.len() <= PACKED_BLOB_BYTES {
-            let whole = segments.fold(Vec::with_capacity(blob.len()), |mut whole, segment| {
-                whole.extend_from_slice(segment);
-                whole
-            });
-            self.writer.string(head, &whole);
-            return self.write_if(WRITE_BYTES);
+        let mut segments = (0..blob.segments()).map(|index| blob.segment(index));
+        match &mut self.file {
+            File::Snapshot(writer, databases) => {
+                let head = head(writer, databases, record);
+                if packs && blob.len() <= PACKED_BLOB_BYTES {
+                    let whole = segments.fold(Vec::with_capacity(blob.len()), |mut whole, segment| {
+                        whole.extend_from_slice(segment);
+                        whole
+                    });
+                    writer.string(head, &whole);
+                    return self.write_if(WRITE_BYTES);
+                }
+                writer.long_string(head, blob.len() as u64);
+            }
+            File::Commands(writer) => begin_string(writer, record, blob.len()),
         }
-        self.writer.long_string(head, blob.len() as u64);
-        for segment in segments {
-            self.writer.piece(segment);
-            self.write_if(WRITE_BYTES)?;
+        segments.try_for_each(|segment| {
+            match &mut self.file {
+                File::Snapshot(writer, _) => writer.piece(segment),
+                File::Commands(writer) => writer.piece(segment),
+            }
+            self.write_if(WRITE_BYTES)
+        })?;
+        if let File::Commands(writer) = &mut self.file {
+            writer.end_string(record.deadline_ms);
         }
         Ok(())
     }
 
     /// Writes what was encoded, if it is so much.
     fn write_if(&mut self, bytes: usize) -> io::Result<()> {
-        if self.writer.len() < bytes {
-            return Ok(());
+        let Output { draft, file } = self;
+        match file {
+            File::Snapshot(writer, _) if writer.len() >= bytes => writer.take(|bytes| draft.write_all(bytes)),
+            File::Commands(writer) if writer.out.len() >= bytes => {
+                draft.write_all(&writer.out)?;
+                writer.out.clear();
+                Ok(())
+            }
+            _ => Ok(()),
         }
-        let Output { draft, writer, .. } = self;
-        writer.take(|bytes| draft.write_all(bytes))
     }
 }

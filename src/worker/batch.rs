@@ -115,6 +115,7 @@ impl<A: Access> State<A> {
                 let run = if limit.is_over(&self.watch, requests) {
                     Run::Late
                 } else {
+                    batch.window = input.of(bytes);
                     match (window, part) {
                         (Window::Whole(share), _) => match self.engine.run(me, &mut batch, &share, out) {
                             // The common case: the session is not even looked at.

@@ -11,7 +11,7 @@ use crate::db::Access;
 use crate::net::Flow;
 use crate::proto::errors;
 use crate::session::{Session, Turn};
-use crate::store::load::Loading;
+use crate::store::load::{Commands, Loading};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,8 +23,9 @@ pub(super) struct Replay {
     session: Session,
     /// Of its client: beyond those of connections.
     index: u32,
-    /// Of what was taken and has not run yet.
-    taken: bool,
+    /// What was taken, and how much of it was begun.
+    taken: Option<Commands>,
+    begun: usize,
     /// Error replies that were counted by then.
     errors: u64,
     /// Of those that were told.
@@ -64,9 +65,11 @@ impl<A: Access> State<A> {
         let (pause, room) = (std::mem::take(&mut engine.pause), std::mem::take(&mut engine.room));
         let (commands, errors) = (engine.stats.commands, engine.stats.error_replies);
         engine.frozen = true;
+        engine.commands.let_own_names_hold(true);
         let more = self.replay_some(&mut replay, loading, until_ns);
         let engine = &mut self.engine;
         engine.frozen = false;
+        engine.commands.let_own_names_hold(false);
         (engine.pause, engine.room) = (pause, room);
         (engine.stats.commands, engine.stats.error_replies) = (commands, errors);
         // Nobody has asked to be told of this.
@@ -84,7 +87,14 @@ impl<A: Access> State<A> {
         // Connections have the lowest indices that are free.
         let index = self.engine.config.maxclients.saturating_mul(2).max(1 << 16);
         self.engine.clients.insert(index, |id| Client::new(id, now_ms, "", "", -1, false));
-        Replay { session: Session::default(), index, taken: false, errors: self.engine.stats.error_replies, told: 0 }
+        Replay {
+            session: Session::default(),
+            index,
+            taken: None,
+            begun: 0,
+            errors: self.engine.stats.error_replies,
+            told: 0,
+        }
     }
 
     fn replay_some(&mut self, replay: &mut Replay, loading: &Loading, until_ns: u64) -> bool {
@@ -98,14 +108,30 @@ impl<A: Access> State<A> {
                 return false;
             }
             let flow = if replay.session.is_idle() {
-                if std::mem::take(&mut replay.taken) {
+                let Some(commands) = &mut replay.taken else {
+                    replay.taken = loading.take_commands();
+                    replay.begun = 0;
+                    if replay.taken.is_none() {
+                        return false;
+                    }
+                    continue;
+                };
+                while let Some(flagged) = commands.flagged.pop_front_if(|flagged| flagged.end <= replay.begun) {
+                    if self.engine.set_client_flags(replay.index, &flagged.key, flagged.flags).is_err() {
+                        loading.give_up("there is no memory for the flags of a key".into());
+                        return false;
+                    }
+                }
+                if replay.begun == commands.bytes.len() {
+                    replay.taken = None;
                     loading.ran();
+                    continue;
                 }
                 // Whole commands, so nothing of them is left behind.
-                let Some(bytes) = loading.take_commands() else { return false };
-                replay.taken = true;
+                let until = commands.flagged.front().map_or(commands.bytes.len(), |flagged| flagged.end);
+                let bytes = &commands.bytes[std::mem::replace(&mut replay.begun, until)..until];
                 self.arena.reset();
-                replay.session.data(&mut self.engine, replay.index, &self.arena, &bytes, &mut out)
+                replay.session.data(&mut self.engine, replay.index, &self.arena, bytes, &mut out)
             } else {
                 let mut budget = Budget::new(&self.engine.clock, SLICE);
                 self.arena.reset();

@@ -2,6 +2,7 @@
 
 use super::state::{Orphan, State};
 use crate::cmd::persistence::Ending;
+use crate::config::Farewell;
 use crate::db::Access;
 use crate::exec::Engine;
 use crate::store::{flag, load, save};
@@ -78,17 +79,19 @@ impl<A: Access> State<A> {
         }
     }
 
-    /// A signal ends the server, when a last snapshot is saved if there are save points. A second one ends it at once: the user does not want to wait.
-    pub(super) fn end_by_signal(&mut self) {
+    /// A signal ends the server as the settings say: by default, when a last snapshot is saved if there are save points. A second one ends it at once: the
+    /// user does not want to wait.
+    pub(super) fn end_by_signal(&mut self, how: Farewell) {
         let Engine { asks, store, config, saves_by_itself, .. } = &mut self.engine;
+        let saves = *saves_by_itself && !how.nosave && (how.save || !config.save_points.is_empty());
         // One after a last save that has failed is a first one again.
         let ending = asks.shutdown.is_some() || store.flags() & flag::ENDING != 0;
         if std::mem::replace(&mut self.terminate, true) && ending {
             asks.shutdown = Some(true);
-        } else if !*saves_by_itself || config.save_points.is_empty() || store.is_loading() {
-            asks.shutdown = Some(false);
+        } else if !saves || store.is_loading() {
+            asks.shutdown = Some(how.now);
         } else {
-            self.orphans.push_back(Orphan { task: Box::new(Ending::new(false, false)), database: 0, bytes: 0 });
+            self.orphans.push_back(Orphan { task: Box::new(Ending::new(how.now, how.force)), database: 0, bytes: 0 });
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The handler of a worker: what happens to its connections, and when work is due.
 
 use crate::base::clock::Stopwatch;
+use crate::base::heap;
 use crate::base::indexed::Indexed;
 use crate::base::out::Out;
 use crate::base::sync::mailbox::Receiver;
@@ -423,6 +424,13 @@ impl<A: Access> State<A> {
             *now_ns = watch.now_ns();
             *now_ns < until_ns
         });
+        while heap::free_some() {
+            self.now_ns = self.watch.now_ns();
+            if self.now_ns >= until_ns {
+                self.background_due = true;
+                break;
+            }
+        }
         if cron {
             self.engine.reckon_room(true);
         }
@@ -594,8 +602,11 @@ impl<A: Access> Handler for State<A> {
     }
 
     fn signal(&mut self, signo: i32) {
-        self.end_by_signal();
-        log::warn!("Received {}, shutting down", if signo == libc::SIGINT { "SIGINT" } else { "SIGTERM" });
+        let config = &self.engine.config;
+        let (name, how) =
+            if signo == libc::SIGINT { ("SIGINT", config.on_sigint) } else { ("SIGTERM", config.on_sigterm) };
+        self.end_by_signal(how);
+        log::warn!("Received {name}, shutting down");
     }
 
     #[inline]

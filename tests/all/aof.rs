@@ -8,19 +8,19 @@ use std::path::PathBuf;
 use std::process::Command;
 
 /// A server that logs into a folder.
-fn server_in(folder: &Folder, arguments: &[&str]) -> Server {
+pub fn server_in(folder: &Folder, arguments: &[&str]) -> Server {
     let dir = folder.path().to_str().expect("a name in text").to_string();
     Server::with(&[&["--dir", &dir, "--databases", "16", "--save", "", "--appendonly", "yes"], arguments].concat())
 }
 
-fn redis_in(folder: &Folder, arguments: &[&str]) -> Option<Server> {
+pub fn redis_in(folder: &Folder, arguments: &[&str]) -> Option<Server> {
     let dir = folder.path().to_str().expect("a name in text").to_string();
     let binary = program("redis-server")?;
     Some(Server::other(&binary, &[&["--dir", &dir, "--save", "", "--appendonly", "yes"], arguments].concat()))
 }
 
 /// A client of a server that has loaded its files.
-fn loaded(server: &Server) -> Client {
+pub fn loaded(server: &Server) -> Client {
     let mut c = server.client();
     eventually("the log is loaded", || !c.run("DBSIZE").is_error());
     c
@@ -35,12 +35,12 @@ fn lasts(client: &mut Client) {
     client.expect("WAITAOF 1 0 0", "[:1, :0]");
 }
 
-fn log_path(folder: &Folder, name: &str) -> PathBuf {
+pub fn log_path(folder: &Folder, name: &str) -> PathBuf {
     folder.path().join("appendonlydir").join(name)
 }
 
 /// The commands of the increments, a line each, in small letters; times are left out.
-fn logged(folder: &Folder) -> Vec<String> {
+pub fn logged(folder: &Folder) -> Vec<String> {
     let manifest = fs::read_to_string(log_path(folder, "appendonly.aof.manifest")).expect("a manifest");
     let mut lines = Vec::new();
     for line in manifest.lines().filter(|line| line.ends_with("type i")) {
@@ -241,7 +241,7 @@ fn all_comes_back() {
 }
 
 /// `redis-check-aof` looks at the files.
-fn check(folder: &Folder, good: bool) {
+pub fn check(folder: &Folder, good: bool) {
     let Some(check) = program("redis-check-aof") else { return };
     let told = Command::new(check).arg(log_path(folder, "appendonly.aof.manifest")).output().expect("it runs");
     assert_eq!(told.status.success(), good, "{}", String::from_utf8_lossy(&told.stdout));
@@ -365,8 +365,8 @@ fn damaged_files() {
     }
     // Something else in the midst.
     for (bad, why) in [
-        (&b"rubbish"[..], "bad file format"),
-        (b"*1\r\n$7\r\nNOTHERE\r\n", "unknown command 'NOTHERE'"),
+        (&b"rubbish"[..], "Bad file format"),
+        (b"*1\r\n$7\r\nNOTHERE\r\n", "Unknown command 'NOTHERE'"),
         (b"*1\r\n$4\r\nEXEC\r\n", "MULTI and EXEC do not match"),
         (b"*2\r\n$3\r\nGET\r\n$-1\r\n", "a length is no number"),
     ] {

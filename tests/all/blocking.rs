@@ -220,7 +220,15 @@ fn by_whatever_makes_a_list() {
         serve(&["RPUSH k a b"], "RENAME k l", "a");
         serve(&["RPUSH k a b"], "RENAMENX k l", "a");
         serve(&["RPUSH k a b"], "COPY k l", "a");
+        serve(&["RPUSH k b a"], "SORT k ALPHA STORE l", "a");
         serve(&["SELECT 1", "RPUSH l a b", "SELECT 0"], "SWAPDB 0 1", "a");
+        witness.expect("LRANGE l 0 -1", "['b']");
+        witness.expect("DEL l", ":1");
+        witness.expect("RPUSH k a b", ":2");
+        let payload = witness.run("DUMP k");
+        block(&mut client, &mut witness, "BLPOP l 0");
+        assert!(!witness.call(&[b"RESTORE", &b"l"[..], b"0", payload.bytes()]).is_error());
+        shows(&mut client, "['l', 'a']");
         witness.expect("LRANGE l 0 -1", "['b']");
         // What is there of another type serves nobody, and does no harm.
         witness.run("FLUSHALL");

@@ -188,15 +188,24 @@ fn redis_py() {
     }
 }
 
+/// What runs a script of this folder that needs packages of node; nothing if one of them is not there.
+pub fn node(script: &str, packages: &[&str]) -> Option<Command> {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    let modules = root.join("target/peers/node/node_modules");
+    let (Some(node), true) = (program("node"), packages.iter().all(|package| modules.join(package).is_dir())) else {
+        skip(script, &format!("there is no node with the packages {packages:?}"));
+        return None;
+    };
+    let mut command = Command::new(node);
+    command.env("NODE_PATH", modules).arg(root.join("tests/all").join(script));
+    Some(command)
+}
+
 #[test]
 fn ioredis() {
-    let modules = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("target/peers/node/node_modules");
-    let (Some(node), true) = (program("node"), modules.join("ioredis").is_dir()) else {
-        return skip("ioredis", "there is no node with the ioredis package");
-    };
     for server in crate::control::servers(&[]) {
-        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/all/ioredis.js");
-        let text = run(Command::new(&node).env("NODE_PATH", &modules).arg(script).arg(server.port.to_string()));
+        let Some(mut script) = node("ioredis.js", &["ioredis"]) else { return };
+        let text = run(script.arg(server.port.to_string()));
         assert!(text.contains("all passed"), "{text}");
         server.assert_alive();
     }

@@ -8,7 +8,7 @@
 //! |------------------------|-----------------------------------------------------------------------------------|
 //! | `DOLMEN_TEST_SERVER`   | the server under test; default: the binary that cargo has just built              |
 //! | `DOLMEN_TEST_NET`      | value of the directive `net` for every server under test                          |
-//! | `DOLMEN_REQUIRE_PEERS` | a missing peer (`redis-server`, `redis-cli`, python with redis-py, node with ioredis) is a failure   |
+//! | `DOLMEN_REQUIRE_PEERS` | a missing peer (`redis-server`, `redis-cli`, python with redis-py, node with its packages) is a failure   |
 //! | `DOLMEN_HEAVY`         | also the tests that move gigabytes                                                |
 //! | `DOLMEN_PYTHON`        | a python with the packages `redis` and `pymemcache`; default: `target/peers/venv/bin/python3`, then `python3` |
 //! | `DOLMEN_DIFF_SEED`     | seed of the differential test                                                     |
@@ -18,9 +18,12 @@ mod harness;
 
 mod acl;
 mod aof;
+mod aof_memcache;
+mod aof_runs;
 mod bits;
 mod blocking;
 mod bug_reports;
+mod bypass;
 mod client_eviction;
 mod clients;
 mod collections;

@@ -584,6 +584,15 @@ fn pylibmc() {
     python_client("pylibmc", PYLIBMC);
 }
 
+#[test]
+fn memjs_and_memcached_of_node() {
+    over_tcp(|port| {
+        let Some(mut script) = crate::clients::node("memcached_clients.js", &["memjs", "memcached"]) else { return };
+        let out = script.arg(port.to_string()).output().expect("node runs");
+        assert!(out.stdout == b"all passed\n", "{}", String::from_utf8_lossy(&out.stderr));
+    });
+}
+
 fn python_client(package: &str, script: &str) {
     let Some(python) = crate::clients::python(package) else {
         return skip(package, "there is no python with that package");

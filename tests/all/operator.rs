@@ -2,8 +2,10 @@
 
 use std::fs;
 
+use nix::sys::signal::Signal;
+
 use crate::control::servers;
-use crate::harness::{Folder, Kind, Reply, Server, run_to_end, script, under_test};
+use crate::harness::{Folder, Kind, Reply, Server, eventually, run_to_end, script, under_test};
 
 #[test]
 fn included_files() {
@@ -52,6 +54,170 @@ fn the_file_of_the_process_id() {
     server.client().send(b"SHUTDOWN NOSAVE\r\n");
     server.wait_exit();
     assert!(!path.exists());
+}
+
+/// Commands under other names, or under none.
+#[test]
+fn renamed_commands() {
+    let renames = [
+        ["--rename-command", "flushdb", "Badger"],
+        ["--rename-command", "GET", "fetch"],
+        ["--rename-command", "fetch", "Hole"],
+        ["--rename-command", "set", "get"],
+        ["--rename-command", "FLUSHALL", ""],
+    ];
+    for server in servers(&renames.concat()) {
+        let mut c = server.client();
+        script(
+            &server,
+            &mut c,
+            r"
+            GET k v                     => +OK
+            hole k                      => 'v'
+            SET k v                     => -ERR unknown command 'SET', with args beginning with: 'k' 'v'
+            FETCH k                     => -ERR unknown command 'FETCH'
+            FLUSHALL                    => -ERR unknown command 'FLUSHALL'
+            flushdb                     => -ERR unknown command 'flushdb'
+            MULTI                       => +OK
+            HOLE k                      => +QUEUED
+            EXEC                        => ['v']
+            HOLE                        => -ERR wrong number of arguments for 'get' command
+            badger                      => +OK
+            HOLE k                      => nil
+            ACL SETUSER bob +flushdb    => +OK
+            ACL SETUSER bob +badger     => -ERR Error in ACL SETUSER modifier '+badger': Unknown command or category name in ACL
+            CONFIG SET rename-command x => -ERR Unknown option or number of arguments for CONFIG SET - 'rename-command'
+            ",
+        );
+        assert!(c.run("INFO commandstats").text().contains("cmdstat_flushdb:calls=1,"));
+    }
+    if under_test().1 == Kind::Redis {
+        return;
+    }
+    for (renames, why) in [
+        (["nosuch", "x"].as_slice(), "No such command in rename-command"),
+        (&["get", "set"], "Target command name already exists"),
+        (&["get"], "wrong number of arguments"),
+    ] {
+        let (status, output) = run_to_end(&[&["--port", "0", "--rename-command"], renames].concat());
+        assert!(!status.success() && output.contains(why), "{renames:?}: {output}");
+    }
+    // A file keeps its lines; what came from elsewhere is added.
+    let text = "# Not for everybody\nrename-command flushall \"\"\n";
+    let server = Server::configured(text, &["--rename-command", "flushdb", "wipe it"]);
+    let mut c = server.client();
+    assert_eq!(c.call(&["WIPE IT"]), Reply::Simple("OK".into()));
+    for _ in 0..2 {
+        c.expect("CONFIG REWRITE", "+OK");
+        let file = fs::read_to_string(server.folder().join("server.conf")).expect("the file");
+        assert!(file.starts_with(text) && file.matches("rename-command flushdb \"wipe it\"\n").count() == 1, "{file}");
+    }
+}
+
+/// The log of a server whose commands have other names has their own: it is read by a server that renames others, or none.
+#[test]
+fn renamed_commands_in_the_log() {
+    let folder = Folder::new();
+    let start = |workers: &str| {
+        let path = folder.path().to_str().expect("text");
+        let mut line = vec!["--dir", path, "--appendonly", "yes", "--workers", workers];
+        for pair in
+            [["set", "put"], ["del", ""], ["multi", "begin"], ["exec", "end"], ["select", "go"], ["pexpireat", ""]]
+        {
+            line.extend(["--rename-command", pair[0], pair[1]]);
+        }
+        Server::with(&line)
+    };
+    for workers in ["1", "2", "1"] {
+        let mut server = start(workers);
+        if server.is_redis() {
+            return;
+        }
+        let mut c = server.client();
+        eventually("the log is read", || c.info("loading") == "0");
+        let before = c.run("DBSIZE").int();
+        for line in [
+            "PUT gone v PX 1",
+            "BEGIN",
+            "PUT kept v",
+            "GETDEL kept",
+            "PUT other v EX 1000",
+            "END",
+            "GO 1",
+            "PUT there v",
+            "EXPIRE there 1000",
+        ] {
+            assert!(!c.run(line).is_error(), "{line}");
+        }
+        assert!(before == 0 || before == 1, "{before}");
+        c.run("GO 0");
+        eventually("it has expired", || c.run("EXISTS gone") == Reply::Int(0));
+        assert_eq!((c.run("DBSIZE").int(), c.run("EXISTS other").int()), (1, 1));
+        c.send(b"SHUTDOWN\r\n");
+        server.wait_exit();
+    }
+    let path = folder.path().to_str().expect("text");
+    let server = Server::with(&["--dir", path, "--appendonly", "yes", "--workers", "2"]);
+    let mut c = server.client();
+    eventually("the log is read", || c.info("loading") == "0");
+    c.expect("GET other", "'v'");
+    c.expect("DBSIZE", ":1");
+    c.expect("SELECT 1", "+OK");
+    c.expect("GET there", "'v'");
+}
+
+/// Whom the kernel kills first.
+#[test]
+fn oom_score() {
+    for server in servers(&["--oom-score-adj", "absolute", "--oom-score-adj-values", "321", "400", "500"]) {
+        let score = || {
+            let text = fs::read_to_string(format!("/proc/{}/oom_score_adj", server.pid())).expect("the score");
+            text.trim().parse::<i32>().expect("a number")
+        };
+        // Redis adjusts it after it listens.
+        eventually("the score of the command line", || score() == 321);
+        let mut c = server.client();
+        let own: i32 = fs::read_to_string("/proc/self/oom_score_adj").expect("ours").trim().parse().expect("a number");
+        for (line, expected) in [
+            ("CONFIG SET oom-score-adj-values '330 0 0'", 330),
+            ("CONFIG SET oom-score-adj relative oom-score-adj-values '100 0 0'", own + 100),
+            ("CONFIG SET oom-score-adj absolute", 100),
+            ("CONFIG SET oom-score-adj-values '2000 0 0'", 1000),
+            ("CONFIG SET oom-score-adj no", own),
+            ("CONFIG SET oom-score-adj-values '7 0 0'", own),
+        ] {
+            c.expect(line, "+OK");
+            assert_eq!(score(), expected, "{line}");
+        }
+        c.expect("CONFIG SET oom-score-adj maybe", "-ERR CONFIG SET failed (possibly related to argument 'oom-score-adj') - argument(s) must be one of the following: no, yes, relative, absolute");
+    }
+}
+
+/// What a signal does with the data.
+#[test]
+fn shutdown_on_signals() {
+    // Signal, what is set, whether there are save points, and whether a snapshot is there then.
+    for (signal, value, points, saved) in [
+        (Signal::SIGTERM, "default", true, true),
+        (Signal::SIGTERM, "default", false, false),
+        (Signal::SIGTERM, "nosave", true, false),
+        (Signal::SIGTERM, "save", false, true),
+        (Signal::SIGINT, "save now force", false, true),
+        (Signal::SIGINT, "nosave now", true, false),
+    ] {
+        let (this, other) = if signal == Signal::SIGINT { ("sigint", "sigterm") } else { ("sigterm", "sigint") };
+        for mut server in servers(&["--save", if points { "3600 1" } else { "" }]) {
+            let mut c = server.client();
+            c.expect(&format!("CONFIG SET shutdown-on-{this} '{value}'"), "+OK");
+            // The other signal's is another one.
+            c.expect(&format!("CONFIG SET shutdown-on-{other} '{}'", if saved { "nosave" } else { "save" }), "+OK");
+            c.expect(&format!("CONFIG GET shutdown-on-{this}"), &format!("['shutdown-on-{this}', '{value}']"));
+            c.expect("SET k v", "+OK");
+            server.signal(signal);
+            assert!(server.wait_exit().success(), "{value}");
+            assert_eq!(server.folder().join("dump.rdb").exists(), saved, "{signal} {value} {points}");
+        }
+    }
 }
 
 #[test]

@@ -124,6 +124,99 @@ fn info_sections() {
     assert!(matches!(c3.run("INFO"), Reply::Verbatim(format, _) if format == "txt"));
 }
 
+/// Fields of Redis's INFO that ours does not tell, and why.
+const UNTOLD: [(&str, &str); 14] = [
+    ("redis_git_sha1", "of how Redis was built"),
+    ("redis_git_dirty", "of how Redis was built"),
+    ("redis_build_id", "of how Redis was built"),
+    ("gcc_version", "of how Redis was built"),
+    ("atomicvar_api", "of how Redis was built"),
+    ("monotonic_clock", "of how Redis was built"),
+    ("clients_in_timeout_table", "there is no such table: who waits has an entry among all deadlines"),
+    ("expired_stale_perc", "expiry does not look at samples: what is due is known"),
+    ("expired_time_cap_reached_count", "the same"),
+    (
+        "expire_cycle_cpu_milliseconds",
+        "there are no cycles: expiry is done with other work in the background of each turn",
+    ),
+    ("total_eviction_exceeded_time", "how long memory was above its limit is not measured"),
+    ("current_eviction_exceeded_time", "the same"),
+    ("dump_payload_sanitizations", "every payload is checked in full"),
+    ("reply_buffer_*, total_*s_processed", "buffers are pooled; system calls are not counted by kind"),
+];
+
+/// Every other field of redis-server's INFO is there, in the same section, and sections come in the same order.
+#[test]
+fn info_has_the_fields_of_redis() {
+    let Some(oracle) = Server::oracle() else {
+        return skip("info_has_the_fields_of_redis", "there is no redis-server");
+    };
+    for workers in ["1", "2"] {
+        let server = Server::with(&["--workers", workers, "--enable-debug-command", "yes"]);
+        if server.is_redis() {
+            return;
+        }
+        let told = |server: &Server| {
+            let mut c = server.client();
+            for line in ["SET k v", "LPUSH k v", "SUBSCRIBE news", "UNSUBSCRIBE news"] {
+                c.run(line);
+            }
+            let headers = |c: &mut Client, line: &str| -> Vec<String> {
+                c.run(line).text().lines().filter(|line| line.starts_with('#')).map(str::to_owned).collect()
+            };
+            let sections =
+                ["INFO", "INFO all", "INFO everything", "INFO modules cluster"].map(|line| headers(&mut c, line));
+            (sections, info(&mut c, "INFO everything"))
+        };
+        let ((our_sections, ours), (sections, theirs)) = (told(&server), told(&oracle));
+        assert_eq!(our_sections, sections);
+        let excepted = |field: &str| {
+            field.starts_with("reply_buffer_")
+                || matches!(field, "total_reads_processed" | "total_writes_processed")
+                || UNTOLD.iter().any(|(name, _)| *name == field)
+        };
+        for (section, fields) in &theirs {
+            for (field, value) in fields {
+                assert_eq!(ours[section].contains_key(field), !excepted(field), "{section}: {field}:{value}");
+                // What counts by command or error has the same form.
+                if let Some(our_value) =
+                    ours[section].get(field).filter(|_| section.ends_with("stats") && value.contains('='))
+                {
+                    let names = |value: &str| -> Vec<String> {
+                        value.split(',').map(|part| part.split('=').next().expect("a name").to_owned()).collect()
+                    };
+                    assert_eq!(names(our_value), names(value), "{section}: {field}");
+                }
+            }
+        }
+        for (field, value) in &theirs["replication"] {
+            if field != "master_replid" {
+                assert_eq!(&ours["replication"][field], value, "{field}");
+            }
+        }
+        assert_eq!(ours["replication"]["master_replid"].len(), 40);
+    }
+}
+
+/// What is listened to, over all workers.
+#[test]
+fn info_counts_subscriptions() {
+    let server = Server::with(&["--workers", "2"]);
+    let (mut c, mut others) = (server.client(), (0..6).map(|_| server.client()).collect::<Vec<_>>());
+    for other in &mut others {
+        for line in ["SUBSCRIBE a", "PSUBSCRIBE p*", "PSUBSCRIBE q*", "SSUBSCRIBE s"] {
+            other.run(line);
+        }
+    }
+    others[0].run("SUBSCRIBE b");
+    let counts = |c: &mut Client| {
+        ["pubsub_channels", "pubsub_patterns", "pubsubshard_channels"].map(|field| c.info_number(field))
+    };
+    assert_eq!(counts(&mut c), [2, 2, 1]);
+    drop(others);
+    eventually("they have left", || counts(&mut c) == [0, 0, 0]);
+}
+
 #[test]
 fn info_tells_the_truth() {
     let server = Server::with(&["--maxclients", "77", "--hz", "13"]);

@@ -136,7 +136,7 @@ impl Model {
         for stats in self.slab.class_stats() {
             let live = classes.remove(&(stats.class_bytes, stats.kind == Kind::Item)).unwrap_or(0);
             assert_eq!(stats.live_chunks, live);
-            let capacity = (65536 / stats.class_bytes).min(2048);
+            let capacity = 65536 / stats.class_bytes;
             assert_eq!(stats.free_chunks + live, stats.spans * capacity);
         }
         assert!(classes.is_empty(), "classes without statistics");

@@ -4,10 +4,10 @@ use super::{bit_offset, byte_of};
 use crate::base::int;
 use crate::cmd::ctx::{Args, Budget, Ctx, Failure, Outcome, Task};
 use crate::cmd::event::Event;
+use crate::cmd::held::HeldName;
 use crate::cmd::options::parse_int;
 use crate::db::bits::{StringSnapshot, blob_piece};
 use crate::db::hold::Mode;
-use crate::db::item::DEADLINE_MAX_MS;
 use crate::db::{Db, Key, Value};
 use crate::proto::errors;
 use crate::types::bitmap::{FIELD_BYTES_MAX, Field, Overflow};
@@ -98,13 +98,12 @@ fn run(ctx: &mut Ctx<'_>, args: Args<'_>, read_only: bool) -> Outcome {
         return ctx.fail(errors::BITFIELD_READ_ONLY);
     }
     let mut writes = Writes {
-        name: args[1].to_vec(),
+        name: HeldName::new(args[1], Mode::Exclusive),
         ops,
         results: Vec::new(),
         end,
         grown: false,
         changes: 0,
-        deadline_ms: None,
         running: false,
     };
     if writes.ops.len() > AT_ONCE {
@@ -246,7 +245,7 @@ impl Task for Reads {
 /// A BITFIELD that writes. If it has very many subcommands it runs in slices while its key's name is held, so that it is one step to everybody;
 /// once it has begun it goes on without its client.
 struct Writes {
-    name: Vec<u8>,
+    name: HeldName,
     ops: Vec<Op>,
     /// Of the subcommands that have run.
     results: Vec<Option<i64>>,
@@ -255,8 +254,6 @@ struct Writes {
     /// It was shorter: then each number that is written counts as a change, as in Redis, also one that was there.
     grown: bool,
     changes: u64,
-    /// The key's deadline, put off meanwhile: the key is there to the end, as it was at the beginning.
-    deadline_ms: Option<u64>,
     /// The name is held.
     running: bool,
 }
@@ -299,40 +296,28 @@ impl Writes {
     }
 
     fn begin(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Failure> {
-        let key = ctx.key(&self.name);
-        ctx.db.hold(key.hash);
-        let name = std::mem::take(&mut self.name);
+        let name = std::mem::take(&mut self.name.name);
         let grown = self.grow(ctx, ctx.key(&name));
-        self.name = name;
+        self.name.name = name;
         grown?;
-        let key = ctx.key(&self.name);
-        if let Some(Some(deadline_ms)) = ctx.db.deadline_for_write(key) {
-            ctx.db.set_deadline(key, Some(DEADLINE_MAX_MS))?;
-            self.deadline_ms = Some(deadline_ms);
-        }
-        Ok(())
+        Ok(self.name.put_off_deadline(ctx)?)
     }
 
     fn go_on(&mut self, ctx: &mut Ctx<'_>, budget: &mut Budget) -> Result<bool, Failure> {
-        let name = std::mem::take(&mut self.name);
+        let name = std::mem::take(&mut self.name.name);
         let key = ctx.key(&name);
         let mut done = Ok(());
         while done.is_ok() && !self.is_done() && !budget.is_spent(16) {
             done = self.run_next(ctx, key);
         }
-        let finished = if done.is_err() || self.is_done() {
-            if let Some(deadline_ms) = self.deadline_ms.take()
-                && ctx.db.set_deadline(key, Some(deadline_ms)).is_err()
-            {
-                // Earlier than what it is armed for only if that has fired: the deadline is over.
-                ctx.db.remove(key);
-            }
-            self.finish(ctx, key, done).map(|()| true)
-        } else {
-            Ok(false)
-        };
-        self.name = name;
-        finished
+        let over = done.is_err() || self.is_done();
+        self.name.name = name;
+        if over {
+            self.name.restore_deadline(ctx);
+            let name = std::mem::take(&mut self.name.name);
+            self.finish(ctx, ctx.key(&name), done)?;
+        }
+        Ok(over)
     }
 }
 
@@ -340,7 +325,7 @@ impl Task for Writes {
     fn step(&mut self, ctx: &mut Ctx<'_>, budget: &mut Budget) -> bool {
         let mut begun = Ok(());
         if !self.running {
-            if !ctx.db.hold_begin(1, Mode::Exclusive) {
+            if !self.name.acquire(ctx) {
                 return false;
             }
             self.running = true;
@@ -359,7 +344,7 @@ impl Task for Writes {
     fn bytes(&self) -> usize {
         let (ops, results) =
             (self.ops.capacity() * size_of::<Op>(), self.results.capacity() * size_of::<Option<i64>>());
-        self.name.capacity() + ops + results
+        self.name.name.capacity() + ops + results
     }
 
     fn must_finish(&self) -> bool {
@@ -367,8 +352,7 @@ impl Task for Writes {
     }
 
     fn abandon(&mut self, db: &mut Db<'_>) {
-        if std::mem::take(&mut self.running) {
-            db.hold_end();
-        }
+        self.running = false;
+        self.name.release(db);
     }
 }

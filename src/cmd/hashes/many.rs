@@ -68,10 +68,6 @@ struct Remove {
 impl InParts for Remove {
     const MODE: Mode = Mode::Exclusive;
 
-    fn begin<'a>(&mut self, _: usize, _: impl Fn(usize) -> &'a [u8]) -> Result<usize, Failure> {
-        Ok(2)
-    }
-
     fn part(&mut self, ctx: &mut Ctx<'_>, key: Key<'_>, part: Args<'_>) -> Result<bool, Failure> {
         let done = change(ctx, key, Missing::Skip, |edit, now_ms| {
             Ok(part.iter().filter(|field| edit.remove(field, now_ms)).count() as u64)
@@ -101,10 +97,6 @@ struct Get;
 
 impl InParts for Get {
     const MODE: Mode = Mode::Shared;
-
-    fn begin<'a>(&mut self, _: usize, _: impl Fn(usize) -> &'a [u8]) -> Result<usize, Failure> {
-        Ok(2)
-    }
 
     fn start(&mut self, ctx: &mut Ctx<'_>, key: Key<'_>, elements: usize) -> Result<(), Failure> {
         ctx.db.read::<Hash>(key)?;

@@ -28,10 +28,6 @@ struct Push {
 impl InParts for Push {
     const MODE: Mode = Mode::Exclusive;
 
-    fn begin<'a>(&mut self, _: usize, _: impl Fn(usize) -> &'a [u8]) -> Result<usize, Failure> {
-        Ok(2)
-    }
-
     fn part(&mut self, ctx: &mut Ctx<'_>, key: Key<'_>, part: Args<'_>) -> Result<bool, Failure> {
         let len = ctx.db.edit::<List, _>(key, self.missing, |edit| {
             edit.push(self.end, part)?;

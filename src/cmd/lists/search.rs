@@ -5,11 +5,11 @@
 use super::AT_ONCE;
 use crate::cmd::ctx::{Args, Budget, Ctx, Failure, Outcome, Task};
 use crate::cmd::event::Event;
+use crate::cmd::held::HeldName;
 use crate::cmd::many::OUT_HIGH_BYTES;
 use crate::cmd::options::parse_int;
 use crate::db::collections::{Missing, Viewed};
 use crate::db::hold::Mode;
-use crate::db::item::DEADLINE_MAX_MS;
 use crate::db::{Db, DbError, Key};
 use crate::proto::errors;
 use crate::types::list::{Element, List, Needle};
@@ -201,9 +201,10 @@ fn insert(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<Outcome, Failure> {
         Looked::Found(index) => place(ctx, key, index + usize::from(behind), args[4])?,
         Looked::Nowhere => ctx.reply.int(-1),
         Looked::Until(_) => {
-            let [name, pivot, element] = [args[1], args[3], args[4]].map(<[u8]>::to_vec);
-            let mut task = Insert { name, pivot, element, behind, at: 0, holds: false };
-            task.hold(ctx);
+            let [pivot, element] = [args[3], args[4]].map(<[u8]>::to_vec);
+            let mut name = HeldName::new(args[1], Mode::Shared);
+            name.acquire(ctx);
+            let task = Insert { name, pivot, element, behind, at: 0 };
             return Ok(ctx.suspend(Box::new(task)));
         }
     }
@@ -247,27 +248,17 @@ fn place(ctx: &mut Ctx<'_>, key: Key<'_>, index: usize, element: &[u8]) -> Resul
 
 /// A LINSERT with a long way to its pivot.
 struct Insert {
-    name: Vec<u8>,
+    name: HeldName,
     pivot: Vec<u8>,
     element: Vec<u8>,
     behind: bool,
     /// Elements that were looked at since the name is held.
     at: usize,
-    holds: bool,
 }
 
 impl Insert {
-    fn hold(&mut self, ctx: &mut Ctx<'_>) -> bool {
-        if !self.holds && ctx.db.hold_begin(1, Mode::Shared) {
-            self.holds = true;
-            let hash = ctx.key(&self.name).hash;
-            ctx.db.hold(hash);
-        }
-        self.holds
-    }
-
     fn go_on(&mut self, ctx: &mut Ctx<'_>, budget: &mut Budget) -> Result<bool, Failure> {
-        let key = ctx.key(&self.name);
+        let key = ctx.key(&self.name.name);
         // It may expire meanwhile.
         let Some(list) = ctx.db.look::<List>(key)? else {
             ctx.reply.int(0);
@@ -287,7 +278,7 @@ impl Insert {
 
 impl Task for Insert {
     fn step(&mut self, ctx: &mut Ctx<'_>, budget: &mut Budget) -> bool {
-        if !self.hold(ctx) {
+        if !self.name.acquire(ctx) {
             return false;
         }
         let done = self.go_on(ctx, budget).unwrap_or_else(|failure| {
@@ -301,13 +292,11 @@ impl Task for Insert {
     }
 
     fn bytes(&self) -> usize {
-        self.name.capacity() + self.pivot.capacity() + self.element.capacity()
+        self.name.name.capacity() + self.pivot.capacity() + self.element.capacity()
     }
 
     fn abandon(&mut self, db: &mut Db<'_>) {
-        if std::mem::take(&mut self.holds) {
-            db.hold_end();
-        }
+        self.name.release(db);
     }
 }
 
@@ -330,15 +319,9 @@ fn remove(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<Outcome, Failure> {
     removal.start(list.len());
     let needle = Needle::new(args[3]);
     if list.len() > AT_ONCE && !is_near(list, count < 0, max, |slab, element| needle.is(slab, element)) {
-        let mut task = Remove {
-            name: args[1].to_vec(),
-            element: args[3].to_vec(),
-            removal,
-            deadline_ms: None,
-            holds: false,
-            begun: false,
-        };
-        task.hold(ctx);
+        let mut name = HeldName::new(args[1], Mode::Exclusive);
+        name.acquire(ctx);
+        let task = Remove { name, element: args[3].to_vec(), removal, begun: false };
         return Ok(ctx.suspend(Box::new(task)));
     }
     let done = ctx.db.edit::<List, _>(key, Missing::Skip, |edit| Ok(removal.run(edit, &needle, |_| false)))?;
@@ -416,42 +399,25 @@ impl Removal {
 
 /// A LREM of a long list.
 struct Remove {
-    name: Vec<u8>,
+    name: HeldName,
     element: Vec<u8>,
     removal: Removal,
-    /// The key's deadline, put off meanwhile: it is there to the end.
-    deadline_ms: Option<u64>,
-    holds: bool,
     begun: bool,
 }
 
 impl Remove {
-    fn hold(&mut self, ctx: &mut Ctx<'_>) -> bool {
-        if !self.holds && ctx.db.hold_begin(1, Mode::Exclusive) {
-            self.holds = true;
-            let hash = ctx.key(&self.name).hash;
-            ctx.db.hold(hash);
-        }
-        self.holds
-    }
-
     fn begin(&mut self, ctx: &mut Ctx<'_>) -> Result<(), Failure> {
         self.begun = true;
-        let key = ctx.key(&self.name);
-        let len = ctx.db.look::<List>(key)?.map_or(0, Look::len);
+        let len = ctx.db.look::<List>(ctx.key(&self.name.name))?.map_or(0, Look::len);
         self.removal.start(len);
-        if let Some(Some(deadline_ms)) = ctx.db.deadline_for_write(key) {
-            ctx.db.set_deadline(key, Some(DEADLINE_MAX_MS))?;
-            self.deadline_ms = Some(deadline_ms);
-        }
-        Ok(())
+        Ok(self.name.put_off_deadline(ctx)?)
     }
 
     fn go_on(&mut self, ctx: &mut Ctx<'_>, budget: &mut Budget) -> Result<bool, Failure> {
         if !self.begun {
             self.begin(ctx)?;
         }
-        let key = ctx.key(&self.name);
+        let key = ctx.key(&self.name.name);
         let (removal, needle) = (&mut self.removal, Needle::new(&self.element));
         let step =
             ctx.db.edit::<List, _>(key, Missing::Skip, |edit| Ok(removal.run(edit, &needle, |_| budget.is_spent(1))));
@@ -461,20 +427,15 @@ impl Remove {
             Ok(Some(Ok(true))) => Ok(()),
             Ok(Some(Err(error))) | Err(error) => Err(error),
         };
-        if let Some(deadline_ms) = self.deadline_ms.take()
-            && !self.removal.emptied
-            && ctx.db.set_deadline(key, Some(deadline_ms)).is_err()
-        {
-            // Earlier than what it is armed for only if that has fired: the deadline is over.
-            ctx.db.remove(key);
-        }
+        self.name.restore_deadline(ctx);
+        let key = ctx.key(&self.name.name);
         self.removal.reply(ctx, key, done).map(|()| true)
     }
 }
 
 impl Task for Remove {
     fn step(&mut self, ctx: &mut Ctx<'_>, budget: &mut Budget) -> bool {
-        if !self.hold(ctx) {
+        if !self.name.acquire(ctx) {
             return false;
         }
         let done = self.go_on(ctx, budget).unwrap_or_else(|failure| {
@@ -488,7 +449,7 @@ impl Task for Remove {
     }
 
     fn bytes(&self) -> usize {
-        self.name.capacity() + self.element.capacity()
+        self.name.name.capacity() + self.element.capacity()
     }
 
     fn must_finish(&self) -> bool {
@@ -496,8 +457,6 @@ impl Task for Remove {
     }
 
     fn abandon(&mut self, db: &mut Db<'_>) {
-        if std::mem::take(&mut self.holds) {
-            db.hold_end();
-        }
+        self.name.release(db);
     }
 }

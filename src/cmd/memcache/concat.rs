@@ -3,8 +3,9 @@
 use super::super::ctx::{Budget, Ctx, Outcome, Task};
 use super::super::event::Event;
 use super::super::pieces::{AT_ONCE_BYTES, PIECE_BYTES, Reader};
-use super::super::strings::HeldName;
 use super::store::{Mode, Order, Stored};
+use crate::cmd::held::HeldName;
+use crate::db::hold;
 use crate::db::item::Value;
 use crate::db::marks::Marking;
 use crate::db::view::Deadline;
@@ -38,7 +39,7 @@ pub(super) fn run(ctx: &mut Ctx<'_>, key: Key<'_>, order: Order<'_>, finish: Fin
             Outcome::Done
         }
         Ok(Begun::Large(source, front)) => ctx.suspend(Box::new(Concat {
-            name: HeldName::new(key.bytes),
+            name: HeldName::new(key.bytes, hold::Mode::Exclusive),
             source,
             front,
             cas: order.cas,

@@ -10,10 +10,12 @@ use dolmen_slab::BlobRef;
 
 const END: &[u8] = b"END\r\n";
 
+#[inline(always)]
 pub fn get(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     read::<false, false>(ctx, args)
 }
 
+#[inline(always)]
 pub fn get_last(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     read::<false, true>(ctx, args)
 }

@@ -1,6 +1,7 @@
 //! The rows of memcached's verbs: what the pipeline has to know of each. They stand in no command table, as no client of Redis can ask for
 //! them.
 
+use super::super::alike::alike;
 use super::super::ctx::{Exec, Run};
 use super::super::record::{told_flush, told_value};
 use super::super::spec::{Categories, Command, Doc, Flags, KeyFlags, KeySpec, Row};
@@ -22,9 +23,17 @@ const KEY: &[KeySpec] = &[KeySpec::one(KeyFlags::RW)];
 
 /// (Who is not logged in has its verbs exchanged for others, see `session::memcache`: hence all have `NO_AUTH`.)
 const fn keyed(name: &'static str, flags: Flags, run: Run, value_arg: u8) -> Command<Exec> {
-    Row { name, arity: -2, flags, categories: Categories::STRING, key_specs: KEY, doc: &Doc::BASE }
-        .run(Exec::with_value(run, value_arg).told(told_value))
+    keyed_by(name, flags, Exec::with_value(run, value_arg))
 }
+
+const fn keyed_by(name: &'static str, flags: Flags, exec: Exec) -> Command<Exec> {
+    Row { name, arity: -2, flags, categories: Categories::STRING, key_specs: KEY, doc: &Doc::BASE }
+        .run(exec.told(told_value))
+}
+
+alike!(gets, get::get);
+alike!(last_gets, get::get_last);
+alike!(sets, text::set);
 
 const fn bare(name: &'static str, flags: Flags, run: Run) -> Command<Exec> {
     Row { name, arity: -1, flags, categories: Categories::CONNECTION, key_specs: &[], doc: &Doc::BASE }
@@ -48,15 +57,15 @@ macro_rules! rows {
 }
 
 rows! {
-    Get: keyed("get", READ, get::get, 0),
-    GetLast: keyed("get", READ, get::get_last, 0),
+    Get: keyed_by("get", READ, Exec::new(get::get).in_runs(gets)),
+    GetLast: keyed_by("get", READ, Exec::new(get::get_last).in_runs(last_gets)),
     Gets: keyed("gets", READ, get::gets, 0),
     GetsLast: keyed("gets", READ, get::gets_last, 0),
     Gat: keyed("gat", WRITE, get::gat, 0),
     GatLast: keyed("gat", WRITE, get::gat_last, 0),
     Gats: keyed("gats", WRITE, get::gats, 0),
     GatsLast: keyed("gats", WRITE, get::gats_last, 0),
-    Set: keyed("set", GROW, text::set, 4),
+    Set: keyed_by("set", GROW, Exec::with_value(text::set, 4).in_runs(sets)),
     Add: keyed("add", GROW, text::add, 4),
     Replace: keyed("replace", GROW, text::replace, 4),
     Append: keyed("append", GROW, text::append, 4),

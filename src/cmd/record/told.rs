@@ -50,6 +50,9 @@ impl Ctx<'_> {
             return self.put_words(&[b"DEL", key.bytes]);
         }
         let value = blob.as_ref().map_or(Word::Bytes(&text), Word::Value);
+        let marks = self.db.look_at_string(key).and_then(|item| item.marks());
+        self.put_gone();
+        self.recorder.client_flags = marks.map_or(0, |marks| marks.flags);
         self.put_set(key, value, deadline.flatten(), keeps_deadline);
     }
 

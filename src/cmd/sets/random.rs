@@ -12,10 +12,11 @@ use crate::cmd::runs::Runs;
 use crate::cmd::stream;
 use crate::db::collections::{Missing, Viewed};
 use crate::db::hold::Mode;
-use crate::db::{Db, Key};
+use crate::db::{Db, DbError, Key};
 use crate::proto::errors;
 use crate::types::set::Set;
-use crate::types::{Form, Look, Span};
+use crate::types::{Body, Form, Look, Span};
+use dolmen_slab::AllocError;
 use std::collections::HashSet;
 
 /// Members that are drawn at once.
@@ -353,7 +354,8 @@ struct Draw {
     how: How,
     count: usize,
     stage: Stage,
-    seen: HashSet<Vec<u8>>,
+    /// Those that were drawn, in the shard of the key: so it grows, and is freed, in slices.
+    seen: Body<Set>,
     found: Runs,
     /// All of the set was taken out.
     emptied: bool,
@@ -361,7 +363,7 @@ struct Draw {
 
 impl Draw {
     fn new(name: &[u8], how: How, count: usize) -> Draw {
-        let (seen, found) = (HashSet::new(), Runs::default());
+        let (seen, found) = (Body::default(), Runs::default());
         Draw { name: name.to_vec(), how, count, stage: Stage::Waiting, seen, found, emptied: false }
     }
 
@@ -373,9 +375,20 @@ impl Draw {
             match self.how {
                 How::Distinct => {
                     // Each draw hits something new with a probability of at least 7/8.
+                    let mut run = Vec::new();
                     for _ in 0..16.min(self.count - self.found.len()) {
-                        draw_distinct(set, ctx.rng, &mut self.seen, &mut self.found);
+                        set.random(ctx.rng).into_iter().for_each(|member| member.put(set.slab, &mut run));
                     }
+                    let found = &mut self.found;
+                    let done = ctx.db.with_body(key, &mut self.seen, |edit| {
+                        for member in Entries::new(&run) {
+                            if edit.add(member)? {
+                                found.push_with(|into| member.put(into));
+                            }
+                        }
+                        Ok(())
+                    });
+                    done.map_err(|error: AllocError| DbError::from(error))?;
                 }
                 How::Pop => {
                     let wanted = 16.min(self.count - self.found.len());
@@ -446,7 +459,6 @@ impl Task for Draw {
             };
             self.abandon(&mut ctx.db);
             self.stage = Stage::Writing;
-            self.seen = HashSet::new();
             match done {
                 // Of what was taken out nothing is lost: it is the reply.
                 Err(failure) if self.found.len() == 0 => {
@@ -460,8 +472,7 @@ impl Task for Draw {
     }
 
     fn bytes(&self) -> usize {
-        let seen: usize = self.seen.iter().take(1).map(|run| run.capacity() + size_of::<Vec<u8>>()).sum();
-        self.name.capacity() + self.found.bytes() + self.seen.len() * seen
+        self.name.capacity() + self.found.bytes()
     }
 
     fn waits_for_room(&self) -> bool {
@@ -474,6 +485,8 @@ impl Task for Draw {
 
     fn abandon(&mut self, db: &mut Db<'_>) {
         if self.stage == Stage::Drawing {
+            let key = db.key(&self.name);
+            db.drop_body(key, std::mem::take(&mut self.seen));
             db.hold_end();
             self.stage = Stage::Writing;
         }

@@ -383,7 +383,7 @@ impl Job {
 
     /// Frees what it holds. True: all was.
     fn free(&mut self, budget: &mut Budget) -> bool {
-        self.sorter = Sorter::default();
+        std::mem::take(&mut self.sorter).free();
         while self.elements.free_some() {
             if budget.is_spent(1) {
                 return false;

@@ -6,6 +6,7 @@
 
 use super::super::ctx::Failure;
 use crate::base::float;
+use crate::base::heap;
 use crate::proto::errors;
 use std::cmp::Ordering;
 
@@ -168,11 +169,13 @@ impl Elements {
         if self.texts.free_piece() {
             return true;
         }
-        if self.elements.capacity() > 0 {
-            self.elements = Vec::new();
-            return true;
+        heap::free_later(std::mem::take(&mut self.elements));
+        match std::mem::replace(&mut self.weights, Weights::Own) {
+            Weights::Own => {}
+            Weights::Numbers(numbers) => heap::free_later(numbers),
+            Weights::Texts(texts) => heap::free_later(texts),
         }
-        !matches!(std::mem::replace(&mut self.weights, Weights::Own), Weights::Own)
+        false
     }
 }
 
@@ -269,6 +272,11 @@ impl Sorter {
         let from = if take_right { &mut self.right } else { &mut self.left };
         self.merged.push(self.order[*from]);
         *from += 1;
+    }
+
+    pub fn free(self) {
+        heap::free_later(self.order);
+        heap::free_later(self.merged);
     }
 
     /// Which element is the `nth` in order, when `step` has said that all is.

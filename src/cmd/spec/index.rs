@@ -197,14 +197,63 @@ fn mix((head, tail): (u64, u64)) -> u64 {
 /// The command table with its index.
 pub struct Commands<R: 'static> {
     rows: &'static [Command<R>],
+    /// By the names that hold: those that clients know them by.
     index: Index<&'static Command<R>>,
+    /// By the other ones, if some have two: their own, or those of clients while their own hold.
+    other: Option<Index<&'static Command<R>>>,
+    own_names_hold: bool,
 }
 
 impl<R> Commands<R> {
     /// # Panics
     /// If two rows have one name.
     pub fn new(rows: &'static [Command<R>]) -> Commands<R> {
-        Commands { rows, index: Index::new(rows.iter().map(|row| (row.name, row))) }
+        let index = Index::new(rows.iter().map(|row| (row.name, row)));
+        Commands { rows, index, other: None, own_names_hold: false }
+    }
+
+    /// With some commands under other names, or under none: one pair after the other of an old and a new name (`rename-command`). Only clients know the new
+    /// ones; what is told about a command, users' rights and statistics, has its own name.
+    ///
+    /// # Errors
+    /// If there is no command of an old name, or one of a new name already.
+    pub fn renamed(rows: &'static [Command<R>], renames: &[[Vec<u8>; 2]]) -> Result<Commands<R>, &'static str> {
+        if renames.is_empty() {
+            return Ok(Commands::new(rows));
+        }
+        let mut names: Vec<(&'static str, &'static Command<R>)> = rows.iter().map(|row| (row.name, row)).collect();
+        let position = |names: &[(&str, _)], name: &[u8]| {
+            names.iter().position(|(known, _)| known.as_bytes().eq_ignore_ascii_case(name))
+        };
+        for [old, new] in renames {
+            let at = position(&names, old).ok_or("No such command in rename-command")?;
+            let (_, row) = names.swap_remove(at);
+            if !new.is_empty() {
+                if position(&names, new).is_some() {
+                    return Err("Target command name already exists");
+                }
+                let new = String::from_utf8(new.to_ascii_lowercase()).map_err(|_| "A command's name is text")?;
+                // There as long as the process is.
+                names.push((new.leak(), row));
+            }
+        }
+        Ok(Commands { index: Index::new(names), other: Some(Commands::new(rows).index), rows, own_names_hold: false })
+    }
+
+    /// Whether commands are found by their own names, and no others, if they were renamed: while a log of them is run, which has these.
+    pub fn let_own_names_hold(&mut self, hold: bool) {
+        if let Some(other) = &mut self.other
+            && std::mem::replace(&mut self.own_names_hold, hold) != hold
+        {
+            std::mem::swap(&mut self.index, other);
+        }
+    }
+
+    /// The own name of the command that clients call so, if any was renamed.
+    #[inline]
+    pub fn own_name(&self, name: &[u8]) -> Option<&'static str> {
+        self.other.as_ref()?;
+        self.find(name).map(|row| row.name)
     }
 
     /// How many commands and subcommands there are.

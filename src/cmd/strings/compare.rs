@@ -3,11 +3,12 @@
 
 use super::super::ctx::{Args, Budget, Ctx, FIRST_SLICE, Failure, Outcome, Task};
 use super::super::event::Event;
-use super::held::HeldName;
 use super::options::Match;
 use super::set;
 use crate::base::hash::{DIGEST_BYTES, Digest, digest as digest_of};
 use crate::base::int;
+use crate::cmd::held::HeldName;
+use crate::db::hold::Mode;
 use crate::db::item::Value;
 use crate::db::view::Deadline;
 use crate::db::{Db, Key, NewValue};
@@ -256,7 +257,7 @@ impl Task for DigestTask {
 impl Test {
     /// Leaves the comparison, and what follows from it, to a task.
     pub fn suspend(self, ctx: &mut Ctx<'_>, key: Key<'_>, then: Then) -> Outcome {
-        let name = HeldName::new(key.bytes);
+        let name = HeldName::new(key.bytes, Mode::Exclusive);
         let task = CompareTask { name, test: self, then: Some(then), reading: None, digest: Box::default() };
         ctx.suspend(Box::new(task))
     }

@@ -24,6 +24,7 @@ fn add(ctx: &mut Ctx<'_>, key: &[u8], by: i64) -> Outcome {
     }
 }
 
+#[inline(always)]
 pub fn incr(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     add(ctx, args[1], 1)
 }

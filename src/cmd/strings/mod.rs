@@ -2,14 +2,11 @@
 //! of values, `counter` numbers, `pairs` MSETNX and MSETEX, `lcs` LCS.
 mod compare;
 mod counter;
-mod held;
 mod lcs;
 mod options;
 mod pairs;
 mod range;
 mod set;
-
-pub(super) use held::HeldName;
 
 pub use compare::{delex, delifeq, digest};
 pub use counter::{decr, decrby, incr, incrby, incrbyfloat};
@@ -66,6 +63,7 @@ fn reply_value_counted<const COUNTED: bool>(ctx: &mut Ctx<'_>, key: Key<'_>) -> 
     Ok(())
 }
 
+#[inline(always)]
 pub fn get(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     match reply_value(ctx, ctx.first_key(args[1])) {
         Ok(()) => Outcome::Done,
@@ -151,7 +149,7 @@ fn store_and_return(ctx: &mut Ctx<'_>, key: Key<'_>, argument: &[u8], deadline: 
 }
 
 /// `SET key value [options]`, see `set`.
-#[inline]
+#[inline(always)]
 pub fn set(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     if args.len() > 3 {
         return set::with_options(ctx, args);
@@ -231,6 +229,7 @@ pub fn mset_start(_ctx: &mut Ctx<'_>, arguments: usize) -> Result<(), Failure> {
     Ok(())
 }
 
+#[inline(always)]
 pub fn mset_each(ctx: &mut Ctx<'_>, group: Args<'_>) -> Result<u64, Failure> {
     let key = ctx.first_key(group[0]);
     ctx.db.set_string(key, NewValue::Raw(group[1]), Deadline::None)?;
@@ -247,6 +246,7 @@ pub fn mget_start(ctx: &mut Ctx<'_>, arguments: usize) -> Result<(), Failure> {
     Ok(())
 }
 
+#[inline(always)]
 pub fn mget_each(ctx: &mut Ctx<'_>, group: Args<'_>) -> Result<u64, Failure> {
     let key = ctx.first_key(group[0]);
     if reply_value(ctx, key).is_err() {

@@ -4,8 +4,9 @@
 use super::super::ctx::{Args, Budget, Ctx, Failure, Outcome, Task};
 use super::super::event::Event;
 use super::super::options::parse_int;
-use super::held::HeldName;
 use crate::base::int;
+use crate::cmd::held::HeldName;
+use crate::db::hold::Mode;
 use crate::db::item::Value;
 use crate::db::marks::Marking;
 use crate::db::view::Deadline;
@@ -176,7 +177,7 @@ fn put_received(ctx: &mut Ctx<'_>, key: Key<'_>, place: Place, id: BlobId) -> Ou
             return ctx.fail(failure);
         }
     }
-    let task = PutTask { name: HeldName::new(key.bytes), place, source, copied: 0, patched: None };
+    let task = PutTask { name: HeldName::new(key.bytes, Mode::Exclusive), place, source, copied: 0, patched: None };
     ctx.suspend(Box::new(task))
 }
 

@@ -78,10 +78,6 @@ struct Remove {
 impl InParts for Remove {
     const MODE: Mode = Mode::Exclusive;
 
-    fn begin<'a>(&mut self, _: usize, _: impl Fn(usize) -> &'a [u8]) -> Result<usize, Failure> {
-        Ok(2)
-    }
-
     fn part(&mut self, ctx: &mut Ctx<'_>, key: Key<'_>, part: Args<'_>) -> Result<bool, Failure> {
         let removed = &mut self.removed;
         let left = ctx.db.edit::<Zset, _>(key, Missing::Skip, |edit| {
@@ -105,10 +101,6 @@ struct Ask;
 
 impl InParts for Ask {
     const MODE: Mode = Mode::Shared;
-
-    fn begin<'a>(&mut self, _: usize, _: impl Fn(usize) -> &'a [u8]) -> Result<usize, Failure> {
-        Ok(2)
-    }
 
     fn start(&mut self, ctx: &mut Ctx<'_>, key: Key<'_>, elements: usize) -> Result<(), Failure> {
         ctx.db.read::<Zset>(key)?;

@@ -3,15 +3,20 @@
 use super::sliced::{Output, Work, at_once, in_slices};
 use super::{AT_ONCE, PIECE, members_head, pair_head, plan, put_name, scores_head};
 use crate::base::entry::Entries;
+use crate::base::rng::Rng;
 use crate::cmd::ctx::{Args, Budget, Ctx, FIRST_SLICE, Failure, Outcome, Task};
 use crate::cmd::many::OUT_HIGH_BYTES;
 use crate::cmd::options::parse_int;
+use crate::cmd::runs::Runs;
 use crate::cmd::stream;
 use crate::db::hold::Mode;
 use crate::proto::errors;
 use crate::types::Span;
 use crate::types::zset::{Zset, score};
 use std::collections::HashSet;
+
+/// Members that are picked without a walk.
+const DRAWN_MAX: usize = 2048;
 
 /// `ZRANDMEMBER key [count [WITHSCORES]]`: a negative count may name members more than once.
 pub fn zrandmember(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
@@ -64,7 +69,8 @@ fn random_members(ctx: &mut Ctx<'_>, args: Args<'_>) -> Result<Outcome, Failure>
         let plan = plan(Span::default(), len, with_scores);
         return Ok(stream::elements::<Zset>(ctx, key, plan)?.unwrap_or(Outcome::Done));
     }
-    let work = Sample { name: args[1].to_vec(), wanted, with_scores, len: 0, ranks: HashSet::new(), run: Vec::new() };
+    let ranks = Ranks { wanted, ..Ranks::default() };
+    let work = Sample { name: args[1].to_vec(), with_scores, ranks, found: Runs::default() };
     Ok(if wanted > AT_ONCE { in_slices(ctx, vec![args[1].to_vec()], Mode::Shared, work) } else { at_once(ctx, work) })
 }
 
@@ -123,55 +129,96 @@ impl Task for Repeats {
     }
 }
 
-/// Different members, every selection of so many equally likely (R. W. Floyd's way: one random rank for each).
+/// Different ranks, every selection of so many equally likely: few by R. W. Floyd's way (one random number for each), many by a walk over all
+/// (Knuth's algorithm S), as a large `HashSet` would not grow in slices.
+#[derive(Default)]
+struct Ranks {
+    wanted: usize,
+    /// Ranks that there are; 0: it has not begun.
+    len: usize,
+    /// The next rank of a walk, and how many were picked.
+    next: usize,
+    found: usize,
+    drawn: HashSet<usize>,
+}
+
+impl Ranks {
+    fn begin(&mut self, len: usize) {
+        (self.len, self.wanted) = (len, self.wanted.min(len));
+    }
+
+    fn is_complete(&self) -> bool {
+        self.len > 0 && self.found == self.wanted
+    }
+
+    /// One more; `None`: the rank that was looked at is not picked.
+    fn pick(&mut self, rng: &mut Rng) -> Option<usize> {
+        let mut below = |bound: usize| usize::try_from(rng.below(bound as u64)).unwrap_or_default();
+        let rank = if self.wanted > DRAWN_MAX {
+            let rank = self.next;
+            self.next += 1;
+            if below(self.len - rank) >= self.wanted - self.found {
+                return None;
+            }
+            rank
+        } else {
+            let last = self.len - self.wanted + self.found;
+            let drawn = below(last + 1);
+            let rank = if self.drawn.contains(&drawn) { last } else { drawn };
+            self.drawn.insert(rank);
+            rank
+        };
+        self.found += 1;
+        Some(rank)
+    }
+}
+
+/// Different members.
 struct Sample {
     name: Vec<u8>,
-    wanted: usize,
     with_scores: bool,
-    /// Of the set; 0: it has not begun.
-    len: usize,
-    ranks: HashSet<usize>,
-    run: Vec<u8>,
+    ranks: Ranks,
+    found: Runs,
 }
 
 impl Work for Sample {
     fn go_on(&mut self, ctx: &mut Ctx<'_>, budget: &mut Budget) -> Result<Option<Output>, Failure> {
         let key = ctx.key(&self.name);
-        while self.len == 0 || self.ranks.len() < self.wanted {
+        while !self.ranks.is_complete() {
             let rng = &mut *ctx.rng;
             let Some(look) = ctx.db.look::<Zset>(key)? else {
                 // It has expired meanwhile.
-                self.run.clear();
-                self.ranks.clear();
+                self.found = Runs::default();
+                self.ranks.found = 0;
                 break;
             };
-            if self.len == 0 {
-                (self.len, self.wanted) = (look.len(), self.wanted.min(look.len()));
+            if self.ranks.len == 0 {
+                self.ranks.begin(look.len());
             }
-            for _ in 0..PIECE.min(self.wanted - self.ranks.len()) {
-                let last = self.len - self.wanted + self.ranks.len();
-                let picked = usize::try_from(rng.below(last as u64 + 1)).unwrap_or(last);
-                let rank = if self.ranks.insert(picked) { picked } else { last };
-                self.ranks.insert(rank);
+            for _ in 0..PIECE {
+                if self.ranks.is_complete() {
+                    break;
+                }
+                let Some(rank) = self.ranks.pick(rng) else { continue };
                 if let Some(pair) = look.pairs(Span { skip: rank, reverse: false }, 1).next() {
-                    pair.put(look.slab, &mut self.run);
+                    self.found.push_with(|run| pair.put(look.slab, run));
                 }
             }
-            if self.ranks.len() < self.wanted && budget.is_spent(1) {
+            if !self.ranks.is_complete() && budget.is_spent(1) {
                 return Ok(None);
             }
         }
-        let (with_scores, found) = (self.with_scores, self.ranks.len());
+        let (with_scores, found) = (self.with_scores, self.ranks.found);
         if with_scores {
             scores_head(&mut ctx.reply, found)
         } else {
             members_head(&mut ctx.reply, found)
         }
         let nested = with_scores && ctx.reply.is_v3();
-        Ok(Some(Output::Run { run: std::mem::take(&mut self.run), at: 0, with_scores, nested }))
+        Ok(Some(Output::Runs { runs: std::mem::take(&mut self.found), with_scores, nested }))
     }
 
     fn bytes(&self) -> usize {
-        self.name.capacity() + self.run.capacity() + self.ranks.capacity() * 2 * size_of::<usize>()
+        self.name.capacity() + self.found.bytes() + self.ranks.drawn.capacity() * 2 * size_of::<usize>()
     }
 }

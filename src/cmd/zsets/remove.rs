@@ -8,6 +8,7 @@ use crate::base::int;
 use crate::cmd::ctx::{Args, Budget, Ctx, Failure, Outcome};
 use crate::cmd::event::Event;
 use crate::cmd::options::parse_int;
+use crate::cmd::runs::Runs;
 use crate::db::collections::Missing;
 use crate::db::hold::Mode;
 use crate::db::waiters::End;
@@ -179,8 +180,8 @@ impl Style {
         }
     }
 
-    fn output(self, run: Vec<u8>) -> Output {
-        Output::Run { run, at: 0, with_scores: true, nested: !matches!(self, Style::Flat) }
+    fn output(self, runs: Runs) -> Output {
+        Output::Runs { runs, with_scores: true, nested: !matches!(self, Style::Flat) }
     }
 }
 
@@ -228,7 +229,7 @@ pub fn take(ctx: &mut Ctx<'_>, key: Key<'_>, from: End, count: usize) -> Result<
 /// Takes up to `count` elements for a client that has waited for them and for which the name of the key is held.
 pub fn take_reserved(ctx: &mut Ctx<'_>, key: Key<'_>, from: End, count: usize) -> Outcome {
     let name = key.bytes.to_vec();
-    held(ctx, Pop { name, from, left: count, style: Style::Keyed, run: Vec::new(), popped: 0 })
+    held(ctx, Pop { name, from, left: count, style: Style::Keyed, runs: Runs::default(), popped: 0 })
 }
 
 /// Pops from a key that is there.
@@ -240,7 +241,7 @@ pub(super) fn pop_and_reply(ctx: &mut Ctx<'_>, name: &[u8], from: End, count: us
     };
     let count = count.min(len);
     if count > AT_ONCE {
-        let work = Pop { name: name.to_vec(), from, left: count, style, run: Vec::new(), popped: 0 };
+        let work = Pop { name: name.to_vec(), from, left: count, style, runs: Runs::default(), popped: 0 };
         return in_slices(ctx, vec![name.to_vec()], Mode::Exclusive, work);
     }
     let mut run = Vec::with_capacity(PAIR_BYTES * count);
@@ -251,7 +252,9 @@ pub(super) fn pop_and_reply(ctx: &mut Ctx<'_>, name: &[u8], from: End, count: us
         let (popped, is_empty) = done.unwrap_or((0, false));
         report_removed(ctx, key, event_of(from), popped, is_empty);
         style.head(ctx, name, popped);
-        let mut output = style.output(run);
+        let mut runs = Runs::default();
+        runs.push_run(&run, popped);
+        let mut output = style.output(runs);
         while !output.write_piece(ctx) {}
         Ok(())
     })
@@ -265,7 +268,7 @@ struct Pop {
     from: End,
     left: usize,
     style: Style,
-    run: Vec<u8>,
+    runs: Runs,
     popped: usize,
 }
 
@@ -275,11 +278,12 @@ impl Work for Pop {
         let mut emptied = false;
         while self.left > 0 {
             let n = PIECE.min(self.left);
-            let (from, run) = (self.from, &mut self.run);
-            let done = ctx
-                .db
-                .edit::<Zset, _>(key, Missing::Skip, |edit| Ok((pop(edit, from, n, run), edit.look().is_empty())))?;
+            let (from, mut run) = (self.from, Vec::with_capacity(PAIR_BYTES * n));
+            let done = ctx.db.edit::<Zset, _>(key, Missing::Skip, |edit| {
+                Ok((pop(edit, from, n, &mut run), edit.look().is_empty()))
+            })?;
             let (popped, is_empty) = done.unwrap_or((0, false));
+            self.runs.push_run(&run, popped);
             emptied |= is_empty;
             self.popped += popped;
             self.left -= n;
@@ -292,7 +296,7 @@ impl Work for Pop {
         }
         report_removed(ctx, key, event_of(self.from), self.popped, emptied);
         self.style.head(ctx, &self.name, self.popped);
-        Ok(Some(self.style.output(std::mem::take(&mut self.run))))
+        Ok(Some(self.style.output(std::mem::take(&mut self.runs))))
     }
 
     fn must_finish(&self) -> bool {
@@ -300,7 +304,7 @@ impl Work for Pop {
     }
 
     fn bytes(&self) -> usize {
-        self.name.capacity() + self.run.capacity()
+        self.name.capacity() + self.runs.bytes()
     }
 }
 

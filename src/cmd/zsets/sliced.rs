@@ -5,6 +5,7 @@ use super::{PIECE, pair_head, put_name};
 use crate::base::entry::Entries;
 use crate::cmd::ctx::{Budget, Ctx, FIRST_SLICE, Failure, Outcome, Task};
 use crate::cmd::many::OUT_HIGH_BYTES;
+use crate::cmd::runs::Runs;
 use crate::db::Db;
 use crate::db::hold::Mode;
 use crate::types::zset::{Zset, score};
@@ -30,8 +31,8 @@ pub(super) trait Work {
 pub(super) enum Output {
     /// Nothing: the reply is written.
     Written,
-    /// Members and scores of a run.
-    Run { run: Vec<u8>, at: usize, with_scores: bool, nested: bool },
+    /// Members and scores, each pair in one piece.
+    Runs { runs: Runs, with_scores: bool, nested: bool },
     /// The elements of a body, which belongs to the shard of a key.
     Body { home: Vec<u8>, body: Body<Zset>, at: usize, with_scores: bool },
 }
@@ -40,7 +41,7 @@ impl Output {
     fn bytes(&self) -> usize {
         match self {
             Output::Written => 0,
-            Output::Run { run, .. } => run.capacity(),
+            Output::Runs { runs, .. } => runs.bytes(),
             Output::Body { home, .. } => home.capacity(),
         }
     }
@@ -62,10 +63,11 @@ impl Output {
     pub(super) fn write_piece(&mut self, ctx: &mut Ctx<'_>) -> bool {
         match self {
             Output::Written => true,
-            Output::Run { run, at, with_scores, nested } => {
-                let mut entries = Entries::new(&run[*at..]);
+            Output::Runs { runs, with_scores, nested } => {
+                let run = runs.front();
+                let mut entries = Entries::new(run);
                 for _ in 0..PIECE {
-                    let (Some(member), Some(score)) = (entries.next(), entries.next()) else { return true };
+                    let (Some(member), Some(score)) = (entries.next(), entries.next()) else { break };
                     if *nested {
                         ctx.reply.array(2);
                     }
@@ -74,8 +76,8 @@ impl Output {
                         ctx.reply.double(score::from_entry(score));
                     }
                 }
-                *at = run.len() - entries.rest().len();
-                *at == run.len()
+                runs.pass(run.len() - entries.rest().len());
+                runs.front().is_empty()
             }
             Output::Body { home, body, at, with_scores } => {
                 let key = ctx.db.key(home);

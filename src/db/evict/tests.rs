@@ -147,29 +147,77 @@ fn what_is_worth_most_a_byte_stays() {
     assert_eq!((shard.used_bytes(), shard.make_room(START_MS)), (0, Step::Nothing));
 }
 
-#[test]
-fn counters_grow_slower_the_larger_they_are_and_fade() {
+/// The counters of 20 keys after so many uses, on average. `reads`: by GET, which draws for many uses at once, else by TOUCH, which does for each.
+fn counts_after(reads: bool, factor: u32, uses: [u32; 3]) -> [u64; 3] {
+    const KEYS: u32 = 20;
     let mut shard = shard(Policy::AllKeys(Rank::Lfu));
-    let mut counts = Vec::new();
-    set(&mut shard, 0, 1, Deadline::None, START_MS);
-    for uses in 0..=100_000 {
-        let mut db = shard.db(0, START_MS);
-        let key = db.key(b"key:1");
-        if [0, 100, 1000, 100_000].contains(&uses) {
-            counts.push(access::count_of(db.look_at(key).unwrap().clock(), START_MS, 1));
+    shard.eviction.settings.lfu_log_factor = factor;
+    (0..KEYS).for_each(|i| set(&mut shard, 0, i, Deadline::None, START_MS));
+    let mut sums = [0; 3];
+    for used in 1..=uses[2] {
+        for i in 0..KEYS {
+            let mut db = shard.db(0, START_MS);
+            let name = name(i);
+            let key = db.key(&name);
+            let found = if reads { db.read_string(key).unwrap().is_some() } else { db.touch_key(key) };
+            assert!(found);
+            for (sum, _) in sums.iter_mut().zip(uses).filter(|(_, uses)| *uses == used) {
+                *sum += access::count_of(db.look_at(key).unwrap().clock(), START_MS, 1);
+            }
         }
-        db.touch_key(key);
     }
-    // The table of Redis's documentation for factor 10: about 10, 18 and 142 after 100, 1,000 and 100,000 hits.
-    let [new, hundred, thousand, many] = counts[..] else { panic!("{counts:?}") };
-    assert_eq!(new, 5);
-    assert!((7..=14).contains(&hundred) && (14..=24).contains(&thousand) && (120..=165).contains(&many), "{counts:?}");
-    let mut db = shard.db(0, START_MS);
-    let word = db.look_at(db.key(b"key:1")).unwrap().clock();
-    assert_eq!(access::count_of(word, START_MS + 10 * 60_000, 1), many - 10);
-    assert_eq!(access::count_of(word, START_MS + 10 * 60_000, 5), many - 2);
-    assert_eq!(access::count_of(word, START_MS + 10 * 60_000, 0), many);
-    assert_eq!(access::count_of(word, START_MS + 2000 * 60_000, 1), 0);
+    sums.map(|sum| sum / u64::from(KEYS))
+}
+
+#[test]
+fn counters_grow_slower_the_larger_they_are() {
+    // The table of Redis's documentation: with factor 10 about 10, 18 and 142 after 100, 1,000 and 100,000 hits; with 0 they count up to 255, with
+    // 100 there are 8, 11 and 49.
+    for reads in [false, true] {
+        let [hundred, thousand, many] = counts_after(reads, 10, [100, 1000, 20_000]);
+        assert!((8..=11).contains(&hundred) && (17..=21).contains(&thousand), "{hundred}, {thousand}; {reads}");
+        // (Half the square of the growth, times the factor, is the number of uses.)
+        assert!((62..=73).contains(&many), "{many}; {reads}");
+        assert_eq!(counts_after(reads, 0, [1, 100, 1000]), [6, 105, 255], "{reads}");
+        let [hundred, thousand, many] = counts_after(reads, 100, [100, 1000, 10_000]);
+        assert!((6..=8).contains(&hundred) && (8..=11).contains(&thousand), "{hundred}, {thousand}; {reads}");
+        assert!((17..=22).contains(&many), "{many}; {reads}");
+    }
+}
+
+#[test]
+fn counters_fade() {
+    let count_at = |shard: &mut Shard, minutes: u64, decay_minutes: u32| {
+        let mut db = shard.db(0, START_MS);
+        let word = db.look_at(db.key(b"key:1")).unwrap().clock();
+        access::count_of(word, START_MS + minutes * 60_000, decay_minutes)
+    };
+    for decay_minutes in [0, 1, 5] {
+        let mut shard = shard(Policy::AllKeys(Rank::Lfu));
+        shard.eviction.settings.lfu_decay_minutes = decay_minutes;
+        set(&mut shard, 0, 1, Deadline::None, START_MS);
+        let per = |minutes: u64| minutes.checked_div(decay_minutes.into()).unwrap_or(0);
+        // The last of several minutes may have begun before.
+        let fresh = [0, 1, 3, 11].map(|minutes| count_at(&mut shard, minutes, decay_minutes));
+        assert_eq!(fresh, [0, 1, 3, 11].map(|minutes| 5u64.saturating_sub(per(minutes))), "{decay_minutes}");
+        for (uses, reads) in (0..300).zip([true, false].into_iter().cycle()) {
+            let mut db = shard.db(0, START_MS);
+            let key = db.key(b"key:1");
+            assert!(if reads { db.read_string(key).unwrap().is_some() } else { db.touch_key(key) }, "{uses}");
+        }
+        let many = count_at(&mut shard, 0, decay_minutes);
+        assert!(many > 6);
+        assert_eq!(count_at(&mut shard, 10, decay_minutes), many.saturating_sub(per(10)));
+        assert_eq!(count_at(&mut shard, 10, 0), many);
+        assert_eq!(count_at(&mut shard, 2000, 1), 0);
+        // What it has lost is not there when it is used again.
+        let mut db = shard.db(0, START_MS + 20 * 60_000);
+        assert!(db.read_string(db.key(b"key:1")).unwrap().is_some());
+        let left = many.saturating_sub(per(20));
+        let told =
+            access::count_of(db.look_at(db.key(b"key:1")).unwrap().clock(), START_MS + 20 * 60_000, decay_minutes);
+        assert!((left..=left + 1).contains(&told), "{told} after {left}");
+    }
 }
 
 #[test]

@@ -5,7 +5,6 @@ use crate::net::balance::Handover;
 use crate::net::{ConnId, Handler, Peer, Seat};
 use nix::errno::Errno;
 use nix::sys::signalfd::SignalFd;
-use std::os::fd::{AsFd, OwnedFd};
 use std::time::Instant;
 
 impl<D: Driver> Sockets<D> {
@@ -42,10 +41,10 @@ impl<D: Driver> Sockets<D> {
             }
             match self.listeners[number].accept() {
                 Ok((fd, peer)) => match &self.seat {
-                    None => self.open(handler, fd, peer),
+                    None => self.open(handler, fd.into(), peer),
                     Some(seat) => {
                         if let Some(Handover { fd, peer }) = seat.place_accepted(fd, peer) {
-                            self.open(handler, fd, peer);
+                            self.open(handler, fd.into(), peer);
                         }
                     }
                 },
@@ -71,17 +70,25 @@ impl<D: Driver> Sockets<D> {
                 self.accept_more &= !INBOX;
                 return;
             };
-            self.open(handler, fd, peer);
+            self.open(handler, fd.into(), peer);
         }
     }
 
     /// Serves a connection from now on; if the system refuses, it is closed.
-    fn open<H: Handler>(&mut self, handler: &mut H, fd: OwnedFd, peer: Peer) {
-        if self.register(handler, fd, peer).is_none()
+    fn open<H: Handler>(&mut self, handler: &mut H, socket: D::Socket, peer: Peer) {
+        if self.register(handler, socket, peer).is_none()
             && let Some(seat) = &self.seat
         {
             seat.failed();
         }
+    }
+
+    /// Serves a connection that no other worker can take.
+    pub(in crate::net) fn open_own<H: Handler>(&mut self, handler: &mut H, socket: D::Socket, peer: Peer) {
+        if let Some(seat) = &self.seat {
+            seat.keep();
+        }
+        self.open(handler, socket, peer);
     }
 
     /// A connection that was open is none any more: `closed` is about to be called.
@@ -91,13 +98,13 @@ impl<D: Driver> Sockets<D> {
         }
     }
 
-    fn register<H: Handler>(&mut self, handler: &mut H, fd: OwnedFd, peer: Peer) -> Option<()> {
+    fn register<H: Handler>(&mut self, handler: &mut H, socket: D::Socket, peer: Peer) -> Option<()> {
         let id = self.conns.next_id()?;
         // No push on the hot path shall grow a list.
         self.dirty.reserve(self.conns.capacity().saturating_sub(self.dirty.len()));
         self.ready.reserve(self.conns.capacity().saturating_sub(self.ready.len()));
-        let mut conn = Conn { fd, flags: 0, counted: 0, out: Out::new(), link: D::Link::default() };
-        self.driver.begin(id, conn.fd.as_fd(), &mut conn.link).ok()?;
+        let mut conn = Conn { fd: socket, flags: 0, counted: 0, out: Out::new(), link: D::Link::default() };
+        self.driver.begin(id, &conn.fd, &mut conn.link).ok()?;
         conn.out.adopt(self.pool.take());
         self.conns.insert(id, conn);
         if let Some(seat) = &mut self.seat {

@@ -5,8 +5,6 @@ use super::{
 };
 use crate::net::{ConnId, Handler, Why, sys};
 use nix::errno::Errno;
-use nix::sys::socket::{Shutdown, shutdown};
-use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
 
 impl<D: Driver> Sockets<D> {
@@ -20,7 +18,7 @@ impl<D: Driver> Sockets<D> {
         // Values by reference need slices; bytes alone go as they are.
         let result = match conn.out.plain() {
             Some([]) => Ok(0),
-            Some(bytes) => sys::send_bytes(conn.fd.as_fd(), bytes),
+            Some(bytes) => self.driver.send_bytes(&conn.fd, bytes),
             None => return self.flush_on(handler, id),
         };
         match result {
@@ -55,7 +53,7 @@ impl<D: Driver> Sockets<D> {
             sends += 1;
             let mut slices = sys::recycle(std::mem::take(&mut self.slices));
             conn.out.slices(&mut slices, sys::SEND_SLICES_MAX);
-            let result = sys::send(conn.fd.as_fd(), &slices);
+            let result = self.driver.send(&conn.fd, &slices);
             self.slices = sys::recycle(slices);
             match result {
                 Ok(n) => {
@@ -140,7 +138,7 @@ impl<D: Driver> Sockets<D> {
     /// Everything was sent to a connection that the handler gave up: half-closes it, and closes it when the peer has, too.
     pub(super) fn finish<H: Handler>(&mut self, handler: &mut H, id: ConnId) {
         let Some(conn) = self.conns.get_mut(id) else { return };
-        if shutdown(conn.fd.as_raw_fd(), Shutdown::Write).is_err() {
+        if self.driver.half_close(&conn.fd).is_err() {
             return self.end(handler, id, Why::Handler);
         }
         conn.flags |= GONE | READABLE;
@@ -161,7 +159,7 @@ impl<D: Driver> Sockets<D> {
         let Some(conn) = self.conns.get_mut(id) else { return };
         let window = &mut self.area[self.filled..][..self.config.net.window_bytes];
         for _ in 0..TURN_WINDOWS {
-            match sys::recv(conn.fd.as_fd(), window) {
+            match self.driver.drain(&conn.fd, window) {
                 Ok(n) if n > 0 && conn.counted < LINGER_BYTES => conn.counted += n,
                 Err(Errno::EAGAIN) => return,
                 Err(Errno::EINTR) => {}

@@ -2,6 +2,8 @@
 //!
 //! The scanner hands out whole **units**: a command, or all of a transaction from MULTI to EXEC. What is behind the last whole unit of a file is what
 //! a crash has cut off. Nothing is kept for what a length only claims.
+//!
+//! What only we keep of a key stands in an **annotation** in front of the command that writes it, which Redis passes over: `#memcached-flags:7`.
 
 use crate::base::int;
 use std::fmt;
@@ -36,6 +38,23 @@ fn number(into: &mut Vec<u8>, mark: u8, number: usize) {
     into.push(mark);
     into.extend_from_slice(int::write_u64(&mut digits, number as u64));
     into.extend_from_slice(b"\r\n");
+}
+
+/// What only we keep of the key of the command that follows: the flags that a client of memcached has given it.
+const CLIENT_FLAGS: &[u8] = b"#memcached-flags:";
+
+pub fn put_client_flags(into: &mut Vec<u8>, flags: u32) {
+    into.extend_from_slice(CLIENT_FLAGS);
+    into.extend_from_slice(int::write_u64(&mut [0; int::MAX_DIGITS], u64::from(flags)));
+    into.extend_from_slice(b"\r\n");
+}
+
+/// A key has these flags of a client of memcached behind the unit that ends there in what was handed out.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Flagged {
+    pub end: usize,
+    pub key: Box<[u8]>,
+    pub flags: u32,
 }
 
 pub fn put(into: &mut Vec<u8>, args: &[&[u8]]) {
@@ -79,6 +98,12 @@ pub struct Scanner {
     max_bytes: u64,
     /// Annotations in the unit, which are not handed out.
     gaps: Vec<std::ops::Range<usize>>,
+    /// Flags that stand in front of the command, and its key, if there are any.
+    flags: Option<u32>,
+    key: Option<std::ops::Range<usize>>,
+    /// Those of the commands before it; of how many the unit has ended.
+    flagged: Vec<Flagged>,
+    flagged_whole: usize,
 }
 
 impl Scanner {
@@ -97,6 +122,10 @@ impl Scanner {
             whole: 0,
             max_bytes,
             gaps: Vec::new(),
+            flags: None,
+            key: None,
+            flagged: Vec::new(),
+            flagged_whole: 0,
         }
     }
 
@@ -136,16 +165,26 @@ impl Scanner {
             (self.unit, self.command, self.at, self.whole) = (self.unit - used, self.command - used, self.at - used, 0);
             let moved = |range: std::ops::Range<usize>| range.start - used..range.end - used;
             self.name = self.name.take().map(moved);
+            self.key = self.key.take().map(moved);
             self.gaps = std::mem::take(&mut self.gaps).into_iter().map(moved).collect();
         }
         done
+    }
+
+    /// The flags of keys that stood in front of commands of the units that were handed out by the last `take`.
+    pub fn take_flagged(&mut self) -> std::vec::Drain<'_, Flagged> {
+        self.flagged.drain(..std::mem::take(&mut self.flagged_whole))
     }
 
     fn scan(&mut self, into: &mut Vec<u8>, known: &mut impl FnMut(&[u8]) -> bool) -> Result<(), Malformed> {
         loop {
             let Some(left) = self.left else {
                 if self.buffer.get(self.at) == Some(&b'#') {
-                    let Some((_, next)) = self.line()? else { return Ok(()) };
+                    let Some((line, next)) = self.line()? else { return Ok(()) };
+                    let flags = line.strip_prefix(CLIENT_FLAGS).and_then(int::parse_u64);
+                    if let Some(flags) = flags.and_then(|flags| u32::try_from(flags).ok()) {
+                        self.flags = Some(flags);
+                    }
                     if self.in_multi {
                         self.gaps.push(self.at..next);
                         (self.command, self.at) = (next, next);
@@ -171,7 +210,11 @@ impl Scanner {
                 if end != b"\r\n" {
                     return Err(self.malformed("an argument does not end where it should"));
                 }
-                self.name.get_or_insert(next..next + bytes);
+                if self.name.is_none() {
+                    self.name = Some(next..next + bytes);
+                } else if self.flags.is_some() && self.key.is_none() {
+                    self.key = Some(next..next + bytes);
+                }
                 (self.left, self.at) = (Some(left - 1), next + bytes + 2);
                 continue;
             }
@@ -179,13 +222,16 @@ impl Scanner {
             let (begins, ends) = (name.eq_ignore_ascii_case(b"multi"), name.eq_ignore_ascii_case(b"exec"));
             if !known(name) {
                 let name = String::from_utf8_lossy(&name[..name.len().min(128)]).into_owned();
-                return Err(self.malformed(&format!("unknown command '{name}'")));
+                return Err(self.refused(format!("Unknown command '{name}' reading the append only file")));
             }
             if begins && self.in_multi || ends && !self.in_multi {
                 return Err(self.malformed("MULTI and EXEC do not match"));
             }
             self.in_multi = (self.in_multi || begins) && !ends;
             (self.left, self.command) = (None, self.at);
+            if let (Some(flags), Some(key)) = (self.flags.take(), self.key.take()) {
+                self.flagged.push(Flagged { end: 0, key: self.buffer[key].into(), flags });
+            }
             if !self.in_multi {
                 let mut from = self.unit;
                 for gap in self.gaps.drain(..) {
@@ -194,12 +240,22 @@ impl Scanner {
                 }
                 into.extend_from_slice(&self.buffer[from..self.at]);
                 (self.unit, self.whole) = (self.at, self.at);
+                self.flagged[self.flagged_whole..].iter_mut().for_each(|flagged| flagged.end = into.len());
+                self.flagged_whole = self.flagged.len();
             }
         }
     }
 
+    fn refused(&self, why: String) -> Malformed {
+        Malformed { offset: self.before + self.command as u64, why }
+    }
+
+    /// With what Redis says of it, as people look for that.
     fn malformed(&self, why: &str) -> Malformed {
-        Malformed { offset: self.before + self.command as u64, why: why.to_owned() }
+        self.refused(format!(
+            "Bad file format reading the append only file: make a backup of your AOF file, then use ./redis-check-aof --fix \
+             <filename.manifest>: {why}"
+        ))
     }
 
     /// The line that begins at `at`, and where the next one begins. `None`: it is not there yet.
@@ -265,6 +321,38 @@ mod tests {
     }
 
     #[test]
+    fn flags_in_front_of_commands() {
+        let set = |key: &[u8]| file(&[&[b"SET", key, b"v"]]);
+        let (multi, exec) = (file(&[&[b"MULTI"]]), file(&[&[b"EXEC"]]));
+        let mut all = set(b"none");
+        for (flags, key) in [(7, b"a"), (0, b"b")] {
+            put_client_flags(&mut all, flags);
+            all.extend(set(key));
+        }
+        all.extend(&multi);
+        put_client_flags(&mut all, u32::MAX);
+        all.extend([set(b"c"), set(b"d"), exec.clone()].concat());
+        all.extend(b"#memcached-flags:5000000000\r\n#memcached-flags:x\r\n");
+        all.extend(set(b"e"));
+        put_client_flags(&mut all, 1);
+        all.extend([multi, set(b"cut")].concat());
+        let one = set(b"a").len();
+        let until = [set(b"none").len() + one, set(b"none").len() + 2 * one];
+        for cut in [1, 7, 30, all.len()] {
+            let (mut scanner, mut found, mut before) = (Scanner::new(1 << 20), Vec::new(), 0);
+            for piece in all.chunks(cut) {
+                let mut out = Vec::new();
+                scanner.feed(piece);
+                scanner.take(&mut out, |_| true).unwrap();
+                found.extend(scanner.take_flagged().map(|f| (before + f.end, f.key[0], f.flags)));
+                before += out.len();
+            }
+            let transaction = until[1] + file(&[&[b"MULTI"], &[b"EXEC"]]).len() + 2 * one;
+            assert_eq!(found, [(until[0], b'a', 7), (until[1], b'b', 0), (transaction, b'c', u32::MAX)], "cut {cut}");
+        }
+    }
+
+    #[test]
     fn a_cut_transaction_is_left_out_as_a_whole() {
         let one = file(&[&[b"SET", b"k", b"v"]]);
         let all = [one.clone(), file(&[&[b"MULTI"], &[b"SET", b"a", b"b"]])].concat();
@@ -283,7 +371,7 @@ mod tests {
             (b"*99999999999\r\n", "too many"),
             (b"*1\r\n$4\r\npingXX", "does not end"),
             (b"*1\r\n$99999999\r\n", "longer than"),
-            (b"*1\r\n$8\r\nnonsense\r\n", "unknown command 'nonsense'"),
+            (b"*1\r\n$8\r\nnonsense\r\n", "Unknown command 'nonsense'"),
             (b"*1\r\n$4\r\nEXEC\r\n", "do not match"),
             (b"*1\r\n+4\r\n", "'$' was expected"),
         ] {

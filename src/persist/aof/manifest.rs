@@ -57,38 +57,39 @@ impl Manifest {
     pub fn parse(text: &[u8]) -> Result<Manifest, Malformed> {
         let mut manifest = Manifest::default();
         if text.is_empty() {
-            return Err(Malformed { line: 0, why: "the manifest is empty" });
+            return Err(Malformed { line: 0, why: "Found an empty AOF manifest" });
         }
         let Some(lines) = text.strip_suffix(b"\n") else {
-            return Err(Malformed { line: 0, why: "the last line has no end" });
+            return Err(Malformed { line: 0, why: "Invalid AOF manifest file format: the last line has no end" });
         };
         for (above, line) in lines.split(|byte| *byte == b'\n').enumerate() {
             manifest.line(line).map_err(|why| Malformed { line: above + 1, why })?;
         }
         if manifest.base.is_none() && manifest.increments.is_empty() && manifest.history.is_empty() {
-            return Err(Malformed { line: 0, why: "no file is named" });
+            return Err(Malformed { line: 0, why: "Found an empty AOF manifest" });
         }
         Ok(manifest)
     }
 
     fn line(&mut self, line: &[u8]) -> Result<(), &'static str> {
         if line.len() > LINE_BYTES_MAX {
-            return Err("the line is too long");
+            return Err("The AOF manifest file contains too long line");
         }
         if line.first() == Some(&b'#') {
             return Ok(());
         }
-        let words = quote::split_args(line.trim_ascii()).map_err(|_| "unbalanced quotes")?;
+        let words =
+            quote::split_args(line.trim_ascii()).map_err(|_| "Invalid AOF manifest file format: unbalanced quotes")?;
         let (pairs, rest) = words.as_chunks::<2>();
         if words.is_empty() || !rest.is_empty() {
-            return Err("the line is not made of pairs");
+            return Err("Invalid AOF manifest file format: the line is not made of pairs");
         }
         let (mut name, mut seq, mut kind) = (None, None, None);
         for [field, value] in pairs {
             match &*field.to_ascii_lowercase() {
                 b"file" => {
                     if value.is_empty() || value.contains(&b'/') || *value == b"." || *value == b".." {
-                        return Err("a file is named by a path");
+                        return Err("File can't be a path, just a filename");
                     }
                     name = Some(value.clone());
                 }
@@ -98,23 +99,23 @@ impl Manifest {
                         b"b" => Some(Kind::Base),
                         b"i" => Some(Kind::Increment),
                         b"h" => Some(Kind::History),
-                        _ => None,
+                        _ => return Err("Unknown AOF file type"),
                     }
                 }
                 _ => {}
             }
         }
         let (Some(name), Some(number), Some(kind)) = (name, seq.filter(|number| *number > 0), kind) else {
-            return Err("file, seq or type is missing or wrong");
+            return Err("Invalid AOF manifest file format: file, seq or type is missing or wrong");
         };
         let entry = Entry { name, number, kind };
         match kind {
-            Kind::Base if self.base.is_some() => return Err("there is a second base file"),
+            Kind::Base if self.base.is_some() => return Err("Found duplicate base file information"),
             Kind::Base => {
                 self.base_number = number;
                 self.base = Some(entry);
             }
-            Kind::Increment if number <= self.increment_number => return Err("the numbers of increments do not rise"),
+            Kind::Increment if number <= self.increment_number => return Err("Found a non-monotonic sequence number"),
             Kind::Increment => {
                 self.increment_number = number;
                 self.increments.push(entry);

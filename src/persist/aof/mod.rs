@@ -11,3 +11,4 @@
 
 pub mod command;
 pub mod manifest;
+pub mod whole;

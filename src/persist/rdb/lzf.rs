@@ -47,7 +47,9 @@ impl Unpacker {
     /// For a string that will have so many bytes.
     #[must_use]
     pub fn new(bytes: u64) -> Unpacker {
-        Unpacker { out: Vec::new(), taken: 0, left: bytes, state: State::Control }
+        // Of what is only claimed no more than a window.
+        let out = Vec::with_capacity(usize::try_from(bytes).map_or(WINDOW_BYTES, |bytes| bytes.min(WINDOW_BYTES)));
+        Unpacker { out, taken: 0, left: bytes, state: State::Control }
     }
 
     /// Takes some input. What comes of it is up to [`GROWTH_MAX`] times as long.
@@ -90,15 +92,8 @@ impl Unpacker {
     }
 
     fn repeat(&mut self, distance: usize, len: usize) -> Result<(), Malformed> {
-        let mut from = self.out.len().checked_sub(distance).ok_or(Malformed)?;
-        let mut left = len;
-        // A reference may run into what it makes itself.
-        while left > 0 {
-            let now = left.min(self.out.len() - from);
-            self.out.extend_from_within(from..from + now);
-            from += now;
-            left -= now;
-        }
+        let from = self.out.len().checked_sub(distance).ok_or(Malformed)?;
+        repeat(&mut self.out, from, len);
         Ok(())
     }
 
@@ -118,6 +113,15 @@ impl Unpacker {
     /// If it ends in the middle, or is shorter than was said.
     pub fn finish(&self) -> Result<(), Malformed> {
         if self.state == State::Control && self.left == 0 { Ok(()) } else { Err(Malformed) }
+    }
+}
+
+/// Appends `len` bytes of what begins at `from`, and goes on into what that makes itself: so each step has twice as much to copy.
+fn repeat(out: &mut Vec<u8>, from: usize, len: usize) {
+    let end = out.len() + len;
+    while out.len() < end {
+        let now = (end - out.len()).min(out.len() - from);
+        out.extend_from_within(from..from + now);
     }
 }
 
@@ -143,12 +147,7 @@ pub fn unpack(mut input: &[u8], bytes: usize, out: &mut Vec<u8>) -> Result<(), M
             if out.len() + len > end {
                 return Err(Malformed);
             }
-            if distance >= len {
-                out.extend_from_within(from..from + len);
-            } else {
-                // It runs into what it makes itself.
-                (from..from + len).for_each(|at| out.push(out[at]));
-            }
+            repeat(out, from, len);
             input = rest;
         }
     }

@@ -7,14 +7,28 @@
 
 use super::intake::finish;
 use super::{Loading, LogPlan, PIECES_BYTES, PROGRESS_EVERY, Stop, lock};
-use crate::persist::aof::command::Scanner;
+use crate::persist::aof::command::{Flagged, Scanner};
 use crate::store::state::Store;
+use std::collections::VecDeque;
 use std::fs::{File, OpenOptions};
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
+
+/// Whole commands to be run, and what keys have besides behind some of them.
+pub struct Commands {
+    pub bytes: Vec<u8>,
+    pub flagged: VecDeque<Flagged>,
+}
+
+/// Those that nobody has taken yet.
+#[derive(Default)]
+pub(super) struct Waiting {
+    waiting: VecDeque<Commands>,
+    bytes: usize,
+}
 
 /// A worker runs what comes of so much in one go.
 const READ_BYTES: usize = 64 << 10;
@@ -40,7 +54,8 @@ impl Loading {
 
     fn read_file(&self, path: &Path, log: &LogPlan, before: u64, is_last: bool) -> Result<u64, Stop> {
         let told = |why: String| Stop::Failed(format!("{}: {why}", path.display()));
-        let mut file = File::open(path).map_err(|error| told(error.to_string()))?;
+        let opened = File::open(path);
+        let mut file = opened.map_err(|error| Stop::Failed(format!("{} cannot be opened: {error}", path.display())))?;
         let mut magic = [0; 6];
         let mut have = 0;
         while have < magic.len() {
@@ -66,8 +81,8 @@ impl Loading {
         loop {
             let mut whole = Vec::new();
             let scanned = scanner.take(&mut whole, log.known);
-            self.hand_commands(whole)?;
-            scanned.map_err(|bad| told(format!("bad file format: {} (at byte {})", bad.why, start + bad.offset)))?;
+            self.hand_commands(whole, scanner.take_flagged().collect())?;
+            scanned.map_err(|bad| told(format!("{} (at byte {})", bad.why, start + bad.offset)))?;
             let read = file.read(&mut buffer)?;
             if read == 0 {
                 break;
@@ -86,7 +101,7 @@ impl Loading {
                 if scanner.is_in_multi() { "in the midst of a transaction" } else { "in the midst of a command" };
             if !is_last || !log.cuts_off {
                 return Err(told(format!(
-                    "the file ends {what} (whole up to byte {whole} of {read_bytes}); {}",
+                    "Unexpected end of file reading the append only file: it ends {what} (whole up to byte {whole} of {read_bytes}); {}",
                     if is_last { "with aof-load-truncated yes that would be cut off" } else { "and others follow" }
                 )));
             }
@@ -109,7 +124,7 @@ impl Loading {
         Ok(())
     }
 
-    fn hand_commands(&self, bytes: Vec<u8>) -> Result<(), Stop> {
+    fn hand_commands(&self, bytes: Vec<u8>, flagged: VecDeque<Flagged>) -> Result<(), Stop> {
         if bytes.is_empty() {
             return Ok(());
         }
@@ -123,18 +138,18 @@ impl Loading {
         }
         commands.bytes += bytes.len();
         self.outstanding.fetch_add(1, Ordering::AcqRel);
-        commands.waiting.push_back(bytes);
+        commands.waiting.push_back(Commands { bytes, flagged });
         Ok(())
     }
 
     /// The next commands. They are to be told of by `ran` when they have run.
     #[must_use]
-    pub fn take_commands(&self) -> Option<Vec<u8>> {
+    pub fn take_commands(&self) -> Option<Commands> {
         let mut commands = lock(&self.commands);
-        let bytes = commands.waiting.pop_front()?;
-        commands.bytes -= bytes.len();
+        let taken = commands.waiting.pop_front()?;
+        commands.bytes -= taken.bytes.len();
         self.commands_room.notify_one();
-        Some(bytes)
+        Some(taken)
     }
 
     pub fn ran(&self) {

@@ -69,12 +69,12 @@ impl Files {
         self.manifest.next_base(&stem, packed)
     }
 
-    /// The first base file, with these bytes.
+    /// The first base file, with these bytes; `packed`: they are a snapshot.
     ///
     /// # Errors
     /// As of the file system.
-    pub fn begin_base(&mut self, bytes: &[u8]) -> io::Result<()> {
-        let entry = self.next_base(true);
+    pub fn begin_base(&mut self, bytes: &[u8], packed: bool) -> io::Result<()> {
+        let entry = self.next_base(packed);
         let path = self.path(&entry);
         match self.disk.remove(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -27,6 +27,8 @@ pub(super) struct Merge {
     pub next: u64,
     /// Which database is selected in the file.
     database: Option<u32>,
+    /// Batches that were used up.
+    pub used_up: Vec<Batch>,
 }
 
 /// Bytes to be written, and a large value behind them.
@@ -40,7 +42,7 @@ pub(super) struct Piece {
 
 impl Merge {
     pub fn new(workers: usize, next: u64) -> Merge {
-        Merge { sources: (0..workers).map(|_| Source::default()).collect(), next, database: None }
+        Merge { sources: (0..workers).map(|_| Source::default()).collect(), next, database: None, used_up: Vec::new() }
     }
 
     pub fn add(&mut self, worker: usize, batches: &mut VecDeque<Batch>) {
@@ -99,11 +101,16 @@ impl Merge {
                 source.entry += 1;
                 self.next += 1;
             }
-            piece.bytes.extend_from_slice(&batch.bytes[source.at..end]);
+            let (len, is_whole) = (batch.bytes.len(), source.entry == batch.entries.len());
+            if is_whole && source.at == 0 && end == len && piece.bytes.is_empty() {
+                std::mem::swap(&mut piece.bytes, &mut batch.bytes);
+            } else {
+                piece.bytes.extend_from_slice(&batch.bytes[source.at..end]);
+            }
             source.at = end;
-            if source.entry == batch.entries.len() {
-                piece.used += batch.bytes.len() as u64;
-                source.batches.pop_front();
+            if is_whole {
+                piece.used += len as u64;
+                self.used_up.extend(source.batches.pop_front());
                 (source.entry, source.at) = (0, 0);
             }
         }

@@ -56,7 +56,19 @@ pub struct Batch {
     pub values: VecDeque<(usize, BlobRef)>,
 }
 
+/// Spare batches that are kept have no more memory than this, and there are so many for each worker.
+const SPARE_BYTES: usize = 1 << 20;
+const SPARE_MAX: usize = 2;
+
 impl Batch {
+    /// The same memory without what is in it, unless it is very much.
+    fn emptied(mut self) -> Option<Batch> {
+        self.bytes.clear();
+        self.entries.clear();
+        self.values.clear();
+        (self.bytes.capacity() + self.entries.capacity() * size_of::<Entry>() <= SPARE_BYTES).then_some(self)
+    }
+
     fn weight(&self) -> u64 {
         let values: usize = self.values.iter().map(|(_, value)| value.len()).sum();
         (self.bytes.len() + values) as u64
@@ -88,6 +100,10 @@ struct Queues {
     orders: VecDeque<(u64, Order)>,
     /// Somebody waits for what was written to last.
     sync: bool,
+    /// The thread waits for something to do.
+    waits: bool,
+    /// Batches that were written, for their memory.
+    spare: Vec<Batch>,
 }
 
 /// What INFO tells, and the rewrite that goes on.
@@ -225,22 +241,29 @@ impl Log {
 
     // ---- what workers do ----
 
-    /// Hands over what a worker has logged.
-    pub fn push(&self, store: &Store, worker: usize, batch: Batch) {
+    /// Hands over what a worker has logged; an empty batch for what it logs next.
+    #[must_use]
+    pub fn push(&self, store: &Store, worker: usize, batch: Batch) -> Batch {
         if batch.entries.is_empty() {
-            return;
+            return batch;
         }
         let weight = batch.weight();
         let behind = batch.entries.last().map_or(0, |entry| entry.position + 1);
         self.handed.fetch_max(behind, Ordering::AcqRel);
         let pending = self.pending_bytes.fetch_add(weight, Ordering::AcqRel) + weight;
-        lock(&self.queues).of[worker].push_back(batch);
-        self.changed.notify_one();
+        let mut queues = lock(&self.queues);
+        queues.of[worker].push_back(batch);
+        let (waits, spare) = (queues.waits, queues.spare.pop());
+        drop(queues);
+        if waits {
+            self.changed.notify_one();
+        }
         if pending > LAG_BYTES {
             store.set_flag(flag::LAGGING, true);
             // It may have got rid of all of it meanwhile.
             self.unlag(store);
         }
+        spare.unwrap_or_default()
     }
 
     fn unlag(&self, store: &Store) {
@@ -366,44 +389,62 @@ impl Log {
         self.prepares.load(Ordering::Acquire) && !self.is_prepared()
     }
 
+    /// Does a rewrite begin, or go on?
+    #[must_use]
+    pub fn is_rewriting(&self) -> bool {
+        // What was prepared for a log that is off now is none.
+        self.is_on() && self.prepares.load(Ordering::Acquire) || lock(&self.status).rewrite_began.is_some()
+    }
+
     /// What was prepared is not wanted.
     pub fn discard_prepared(&self) {
         if self.is_prepared() {
             let _ = self.take_prepared();
+            self.prepares.store(false, Ordering::Release);
         }
     }
 
     fn take_prepared(&self) -> std::io::Result<(Box<dyn Appended>, File)> {
         self.is_prepared.store(false, Ordering::Release);
-        self.prepares.store(false, Ordering::Release);
         Ok(lock(&self.prepared).take().ok_or(std::io::ErrorKind::NotFound)?)
     }
 
     /// A rewrite begins: from this position on entries go to the increment that was prepared. Called with all shards locked. The path of the base
-    /// file to be written.
+    /// file to be written, `snapshot`: which is one.
     ///
     /// # Errors
     /// If none was prepared.
-    pub fn cut(&self, position: u64) -> std::io::Result<std::path::PathBuf> {
-        let (file, first) = self.take_prepared()?;
-        lock(&self.queues).orders.push_back((position, Order::Switch(file)));
-        self.changed.notify_one();
-        self.first_base(first)
+    pub fn cut(&self, position: u64, snapshot: bool) -> std::io::Result<std::path::PathBuf> {
+        self.take_prepared()
+            .and_then(|(file, first)| {
+                lock(&self.queues).orders.push_back((position, Order::Switch(file)));
+                self.changed.notify_one();
+                self.first_base(first, snapshot)
+            })
+            .inspect_err(|_| self.prepares.store(false, Ordering::Release))
     }
 
     /// The log begins with the increment that was prepared, and a rewrite. Called with all shards locked.
     ///
     /// # Errors
     /// If none was prepared, or the thread cannot be started.
-    pub fn begin_prepared(self: &Arc<Self>, store: &Arc<Store>, position: u64) -> std::io::Result<std::path::PathBuf> {
-        let (file, first) = self.take_prepared()?;
-        self.begin(store, file, position)?;
-        self.first_base(first)
+    pub fn begin_prepared(
+        self: &Arc<Self>,
+        store: &Arc<Store>,
+        position: u64,
+        snapshot: bool,
+    ) -> std::io::Result<std::path::PathBuf> {
+        self.take_prepared()
+            .and_then(|(file, first)| {
+                self.begin(store, file, position)?;
+                self.first_base(first, snapshot)
+            })
+            .inspect_err(|_| self.prepares.store(false, Ordering::Release))
     }
 
-    fn first_base(&self, first: File) -> std::io::Result<std::path::PathBuf> {
+    fn first_base(&self, first: File, snapshot: bool) -> std::io::Result<std::path::PathBuf> {
         let base = self.with_files(|files| {
-            let base = files.next_base(true);
+            let base = files.next_base(snapshot);
             Ok((files.path(&base), base))
         })?;
         *lock(&self.rewrite) = Some(Rewrite { base: base.1, first });
@@ -411,6 +452,8 @@ impl Log {
         status.rewrite_began = Some(Instant::now());
         status.tried = status.rewrite_began;
         status.scheduled = false;
+        // From here on it has begun.
+        self.prepares.store(false, Ordering::Release);
         Ok(base.0)
     }
 

@@ -181,7 +181,7 @@ impl World {
         let store = Arc::new(Store::new(workers, 0));
         let log = Arc::clone(&store.log);
         let mut files = Files::find(Arc::new(disk.clone()), folder(), "x").unwrap();
-        files.begin_base(b"0").unwrap();
+        files.begin_base(b"0", true).unwrap();
         let (file, _) = files.reopen().unwrap();
         log.set_files(files);
         log.set(Settings { fsync, ..Settings::default() });
@@ -202,7 +202,7 @@ impl World {
         // In any order of the workers.
         let first = usize::try_from(self.rng.below(workers as u64)).unwrap();
         for worker in (first..workers).chain(0..first) {
-            self.log.push(&self.store, worker, std::mem::take(&mut batches[worker]));
+            let _ = self.log.push(&self.store, worker, std::mem::take(&mut batches[worker]));
         }
     }
 
@@ -238,7 +238,7 @@ fn crashes(workers: usize, fsync: Fsync, seed: u64) {
             world.eventually("the next file is made", Log::is_prepared);
             world.write(workers);
             let position = world.next;
-            let path = world.log.cut(position).unwrap();
+            let path = world.log.cut(position, true).unwrap();
             world.crash();
             world.write(workers);
             let draft = path.with_file_name("temp");
@@ -326,7 +326,7 @@ fn more_than_the_disk_takes() {
         command::put(&mut batch.bytes, &[b"LARGE", &large]);
         batch.entries.push(Entry { position: world.next, from: 0, to: 0, end: batch.bytes.len() });
         world.next += 1;
-        world.log.push(&world.store, 0, batch);
+        let _ = world.log.push(&world.store, 0, batch);
     };
     for _ in 0..63 {
         push(&mut world);

@@ -2,7 +2,7 @@
 
 use super::disk::Appended;
 use super::merge::{Merge, Piece};
-use super::{Fsync, Log, Order, Settings, lock};
+use super::{Batch, Fsync, Log, Order, SPARE_MAX, Settings, lock};
 use crate::store::state::{Store, flag};
 use std::io;
 use std::path::PathBuf;
@@ -10,8 +10,8 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Bytes that are written together.
-const WRITE_BYTES: usize = 256 << 10;
+/// Bytes that are written together at least, if there are so many: what a worker hands over at once is not copied then.
+const WRITE_BYTES: usize = 32 << 10;
 /// How often what was written is made to last.
 const SYNC_EVERY: Duration = Duration::from_secs(1);
 /// After an error it is tried again after so long.
@@ -102,6 +102,14 @@ impl Writer {
     /// Waits for something to do. The position of the first order, and whether somebody waits for an fsync.
     fn wait(&mut self) -> (Option<u64>, bool) {
         let mut queues = lock(&self.log.queues);
+        let most = SPARE_MAX * queues.of.len();
+        let mut spare = self.merge.used_up.drain(..).filter_map(Batch::emptied);
+        while queues.spare.len() < most
+            && let Some(batch) = spare.next()
+        {
+            queues.spare.push(batch);
+        }
+        drop(spare);
         loop {
             // What was taken before an order, or could not be written.
             let mut any = self.merge.is_ready() || self.failed;
@@ -120,7 +128,9 @@ impl Writer {
             }
             let wait = if self.dirty { SYNC_EVERY.saturating_sub(self.synced.elapsed()) } else { SYNC_EVERY };
             let wait = wait.max(COLLECT);
+            queues.waits = true;
             queues = self.log.changed.wait_timeout(queues, wait).unwrap_or_else(PoisonError::into_inner).0;
+            queues.waits = false;
         }
     }
 

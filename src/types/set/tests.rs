@@ -331,7 +331,7 @@ fn little_memory_was_too_little() {
         Op::Maintain(10_000),
         Op::Next { view: 0, budget_bytes: 1 << 20 },
     ];
-    let world = run(Some(40), &ops);
+    let world = run(Some(26), &ops);
     assert!(world.refused > 0 && world.lost > 0, "{} refused, {} lost", world.refused, world.lost);
     world.finish();
 }

@@ -273,7 +273,7 @@ impl Job {
         let count = Entries::new(&run).count();
         self.count += count;
         match self.target {
-            Target::Reply => self.found.push_run(run, count),
+            Target::Reply => self.found.push_run(&run, count),
             Target::Count(limit) => return Ok(self.count < limit),
             Target::Store(_) => {}
         }
