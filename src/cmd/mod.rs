@@ -47,6 +47,7 @@ pub mod settings;
 pub mod slowlog;
 pub mod sort;
 pub mod spec;
+mod stats;
 pub mod stream;
 pub mod strings;
 pub mod table;

@@ -375,10 +375,8 @@ impl<A: Access> State<A> {
         engine.stats.out_bytes_max.see(output);
         let stats = &mut engine.stats;
         stats.clients_bytes = stats.clients_bytes + u64::from(query) + u64::from(output) - before;
-        stats.waiting_bytes = stats.waiting_bytes + u64::from(output) - u64::from(waited);
         slot.invalidation_bytes = slot.invalidation_bytes.min(output);
-        stats.invalidation_bytes =
-            stats.invalidation_bytes + u64::from(slot.invalidation_bytes) - u64::from(slot.invalidation_counted);
+        stats.output_changes((waited, slot.invalidation_counted), (output, slot.invalidation_bytes));
         slot.invalidation_counted = slot.invalidation_bytes;
     }
 
@@ -574,8 +572,7 @@ impl<A: Access> Handler for State<A> {
             let database = client.database;
             self.engine.stats.clients_bytes -=
                 u64::from(client.query_bytes) + u64::from(client.out_bytes) + client.listening_bytes();
-            self.engine.stats.waiting_bytes -= u64::from(client.out_bytes);
-            self.engine.stats.invalidation_bytes -= u64::from(slot.invalidation_counted);
+            self.engine.stats.output_changes((client.out_bytes, slot.invalidation_counted), (0, 0));
             self.engine.stats.receiving_bytes -= client.receiving_bytes();
             let evicted = client.is(mark::EVICTED);
             self.engine.stats.suspended_clients -= u64::from(client.is(mark::SUSPENDED));
