@@ -245,6 +245,8 @@ fn the_whole_server_sleeps() {
 fn workers_agree_on_the_server() {
     for server in servers(&[]) {
         let mut clients = crowd(&server);
+        // Each of them has been accepted.
+        clients.iter_mut().for_each(|client| client.expect("PING", "+PONG"));
         for n in 0..clients.len() {
             clients[n].expect(&format!("SET key:{n} v"), "+OK");
             let connected = clients.len().to_string();
