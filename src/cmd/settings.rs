@@ -48,6 +48,7 @@ fn set_rest(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
     let settings = ctx.fleet.settings().clone();
     let (mut limits, mut classes) = (ctx.config.limits, 0);
     let (mut eviction, mut limit_bytes) = (ctx.config.eviction, ctx.config.maxmemory_bytes);
+    let limit_bytes_before = limit_bytes;
     let mut defrag = ctx.config.defrag;
     // What has happened so far is told as it was wanted then.
     ctx.publish_news();
@@ -102,6 +103,7 @@ fn set_rest(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
         debug_assert!(changed.is_ok());
     }
     let by = ctx.client().id;
+    let limits_anew = limit_bytes != limit_bytes_before;
     let make = move || {
         let (settings, mut sweep, mut adopted) = (settings.clone(), Sweep::new(by, false), false);
         move |local: &mut Local<'_>, budget: &mut Budget| {
@@ -109,6 +111,10 @@ fn set_rest(ctx: &mut Ctx<'_>, args: Args<'_>) -> Outcome {
                 settings.adopt(local.config);
                 local.profile.follow(local.config);
                 local.asks.reconfigured = true;
+                if limits_anew {
+                    // Goes on when the worker has reckoned with it: commands behind this one find the new limit.
+                    return None;
+                }
             }
             // The password of the default user may be another one, or none.
             sweep.step(local, budget).then_some(())

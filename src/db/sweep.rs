@@ -20,10 +20,12 @@ const LOOKS: usize = 512;
 const MOVE_BYTES: usize = 16 * 1024;
 /// Spans sealed or unsealed in a unit.
 const SPANS: usize = 64;
-/// Between two sweeps is so many times as long as the last one took, and at least so long. One that emptied less than half of what it has sealed is
-/// followed by a longer rest: there is something that does not move now.
+/// Between two sweeps is so many times as long as the last one took, at least and at most so long: one that began while the worker was busy took
+/// long, and there may be more to give back now. One that emptied less than half of what it has sealed is followed by a longer rest: there is
+/// something that does not move now.
 const REST_TIMES: u64 = 4;
 const REST_MS_MIN: u64 = 500;
+const REST_MS_MAX: u64 = 5_000;
 const VAIN_REST_TIMES: u64 = 32;
 const VAIN_REST_MS_MIN: u64 = 10_000;
 
@@ -162,7 +164,11 @@ impl Shard {
         let Sweep { began_ms, sealed_bytes, left_bytes, .. } = self.sweep;
         let took_ms = now_ms.saturating_sub(began_ms);
         let vain = left_bytes > sealed_bytes / 2;
-        let (times, least_ms) = if vain { (VAIN_REST_TIMES, VAIN_REST_MS_MIN) } else { (REST_TIMES, REST_MS_MIN) };
-        self.sweep.rest_until_ms = now_ms + (took_ms * times).max(least_ms);
+        let rest_ms = if vain {
+            (took_ms * VAIN_REST_TIMES).max(VAIN_REST_MS_MIN)
+        } else {
+            (took_ms * REST_TIMES).clamp(REST_MS_MIN, REST_MS_MAX)
+        };
+        self.sweep.rest_until_ms = now_ms + rest_ms;
     }
 }

@@ -111,15 +111,12 @@ impl<B: Backend, A: Access> Worker<B, A> {
             self.deliver();
         }
         self.state.evict_clients();
+        self.follow_settings();
         self.run_suspended();
         self.deliver();
         self.state.publish();
         self.close_asked();
-        if std::mem::take(&mut self.state.engine.asks.reconfigured) {
-            let config = &self.state.engine.config;
-            self.backend.tune(&Tuning { tcp_keepalive_s: config.tcp_keepalive_s, spin_us: config.spin_us });
-            self.state.engine.reckon_room(true);
-        }
+        self.follow_settings();
         if self.state.engine.blocking.logs() || self.state.holds_output {
             self.hold_output();
         }
@@ -135,6 +132,16 @@ impl<B: Backend, A: Access> Worker<B, A> {
             self.state.engine.clock.sleep(time);
         }
         Ok(self.state.engine.asks.shutdown.is_some())
+    }
+
+    /// What follows from settings that were changed.
+    #[inline]
+    fn follow_settings(&mut self) {
+        if std::mem::take(&mut self.state.engine.asks.reconfigured) {
+            let config = &self.state.engine.config;
+            self.backend.tune(&Tuning { tcp_keepalive_s: config.tcp_keepalive_s, spin_us: config.spin_us });
+            self.state.engine.reckon_room(true);
+        }
     }
 
     /// Gives every session that waits for time its slice.

@@ -448,6 +448,25 @@ fn uses_are_counted_under_an_lfu_policy_only() {
     }
 }
 
+/// Commands behind CONFIG SET in one pipeline find the new limit: those that need memory are refused, or not any more.
+#[test]
+fn a_new_limit_holds_for_what_is_behind_it() {
+    for server in servers(&[]) {
+        for mut client in (0..4).map(|_| server.client()) {
+            let (lower, higher) =
+                (request(&["CONFIG", "SET", "maxmemory", "1"]), request(&["CONFIG", "SET", "maxmemory", "0"]));
+            let set = request(&["SET", "a", "b"]);
+            for _ in 0..5 {
+                client.send(&[&*lower, &*set, &*set, &*higher, &*set, &*lower, &*set].concat());
+                let replies: Vec<String> = (0..7).map(|_| client.read().to_string()).collect();
+                let oom = "-OOM command not allowed when used memory > 'maxmemory'.";
+                assert_eq!(replies, ["+OK", oom, oom, "+OK", "+OK", "+OK", oom]);
+            }
+            client.expect("CONFIG SET maxmemory 0", "+OK");
+        }
+    }
+}
+
 #[test]
 fn settings_are_checked() {
     for server in servers(&[]) {
