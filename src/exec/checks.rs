@@ -140,6 +140,20 @@ pub(super) fn keys_of<'k>(row: &'static Command<Exec>, args: Args<'k>) -> impl I
     keys.flat_map(positions).map(|at| args[at])
 }
 
+/// Answers a request that cannot run: no such command, or not this number of arguments. As in Redis that comes before NOAUTH.
+#[cold]
+#[inline(never)]
+pub(super) fn refuse(ctx: &mut Ctx<'_>, row: Option<&'static Command<Exec>>, args: Args<'_>) {
+    let why = match row {
+        None => match ctx.commands.find(args[0]) {
+            Some(container) => errors::unknown_subcommand(container.name, args[1]),
+            None => errors::unknown_command(args),
+        },
+        Some(row) => errors::wrong_number_of_arguments(row.name).into_bytes(),
+    };
+    reject(ctx, row, why);
+}
+
 /// Locks the shards that a command needs as a whole.
 #[inline(always)]
 pub(super) fn lock(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>, hash: u64) {

@@ -11,7 +11,7 @@
 
 use super::Engine;
 use super::batch::{Batch, Share};
-use super::checks::{HOLDS, Verdict, WATCHED, lock, look_twice};
+use super::checks::{HOLDS, Verdict, WATCHED, lock, look_twice, refuse};
 use super::logged;
 use super::timed::Timed;
 use super::transaction::{Executed, execute};
@@ -589,18 +589,4 @@ fn timed_execute(ctx: &mut Ctx<'_>, row: &'static Command<Exec>, args: Args<'_>)
         ctx.changed &= !FAILED;
     }
     executed
-}
-
-/// Answers a request that cannot run: no such command, or not this number of arguments. As in Redis that comes before NOAUTH.
-#[cold]
-#[inline(never)]
-fn refuse(ctx: &mut Ctx<'_>, row: Option<&'static Command<Exec>>, args: Args<'_>) {
-    let why = match row {
-        None => match ctx.commands.find(args[0]) {
-            Some(container) => errors::unknown_subcommand(container.name, args[1]),
-            None => errors::unknown_command(args),
-        },
-        Some(row) => errors::wrong_number_of_arguments(row.name).into_bytes(),
-    };
-    reject(ctx, row, why);
 }

@@ -5,6 +5,7 @@
 //! ```
 //! Every turn is bounded: dispatch of inputs ends after `DISPATCH_MAX_NS` (as looked at between connections, at every `DISPATCH_LOOK`-th),
 //! what was received together by then is run within `BATCH_MAX_NS` or left to the next turn, suspended commands and background work get slices.
+mod account;
 mod batch;
 pub mod crew;
 mod cron;

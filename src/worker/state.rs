@@ -8,7 +8,6 @@ use crate::base::sync::mailbox::Receiver;
 use crate::cmd::client::{Client, gate, mark};
 use crate::cmd::ctx::{Budget, Task};
 use crate::cmd::fleet::Errand;
-use crate::config::OutputLimit;
 use crate::db::{Access, Alone};
 use crate::exec::Engine;
 use crate::net::{Answers, Balance, ConnId, Flow, Handler, Input, Peer, Why};
@@ -48,7 +47,7 @@ pub(super) struct Slot {
     admitted: bool,
     /// What tells of keys that were cached, of the output since it was empty; and what of it is in `Stats::invalidation_bytes`.
     pub(super) invalidation_bytes: u32,
-    invalidation_counted: u32,
+    pub(super) invalidation_counted: u32,
 }
 
 impl Slot {
@@ -335,49 +334,6 @@ impl<A: Access> State<A> {
         {
             enqueue(&mut self.ready, slot, conn);
         }
-    }
-
-    /// The limit of a client's output, by its class.
-    pub(super) fn output_limit(engine: &Engine<A>, index: u32) -> OutputLimit {
-        let limits = &engine.config.client_output_buffer_limits;
-        if engine.clients.get(index).is(mark::LISTENS) { limits.pubsub } else { limits.normal }
-    }
-
-    /// Is more output queued than the configuration allows?
-    fn is_over_limit(engine: &Engine<A>, index: u32, out: &Out) -> bool {
-        let hard = Self::output_limit(engine, index).hard_bytes;
-        let over = hard > 0 && out.queued() as u64 > hard;
-        if over {
-            log::warn!("Client id={} closed for overcoming of output buffer limits.", engine.clients.get(index).id);
-        }
-        over
-    }
-
-    /// What CLIENT LIST and INFO tell of the memory of a client.
-    fn account(engine: &mut Engine<A>, index: u32, slot: &mut Slot, queued: usize) {
-        let session = &slot.session;
-        let client = engine.clients.get_mut(index);
-        let suspended = session.is_suspended();
-        engine.stats.suspended_clients += u64::from(suspended);
-        engine.stats.suspended_clients -= u64::from(client.is(mark::SUSPENDED));
-        client.set_mark(mark::SUSPENDED, suspended);
-        let paused = session.is_paused();
-        engine.stats.paused_clients += u64::from(paused);
-        engine.stats.paused_clients -= u64::from(client.is(mark::PAUSED));
-        client.set_mark(mark::PAUSED, paused);
-        let clamp = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        let (query, output) = (clamp(session.bytes()), clamp(queued));
-        let (before, waited) = (u64::from(client.query_bytes) + u64::from(client.out_bytes), client.out_bytes);
-        client.query_bytes = query;
-        client.out_bytes = output;
-        slot.accounted = query > 0 || output > 0;
-        engine.stats.query_bytes_max.see(query);
-        engine.stats.out_bytes_max.see(output);
-        let stats = &mut engine.stats;
-        stats.clients_bytes = stats.clients_bytes + u64::from(query) + u64::from(output) - before;
-        slot.invalidation_bytes = slot.invalidation_bytes.min(output);
-        stats.output_changes((waited, slot.invalidation_counted), (output, slot.invalidation_bytes));
-        slot.invalidation_counted = slot.invalidation_bytes;
     }
 
     /// What follows from an input: the session may have to wait, or its output may be over the limit.
