@@ -196,13 +196,6 @@ impl<'a> Load<'a> {
                     EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR,
                 ) {
                     self.receive(at);
-                    // At once, and not when all have been heard: or server and client would work by turns, each waiting for the other.
-                    if self.issuing && self.schedule.is_none() {
-                        let now_ns = self.shared.now_ns();
-                        if now_ns < deadline_ns {
-                            self.issue(now_ns, begin_ns);
-                        }
-                    }
                 }
             }
         }
