@@ -49,8 +49,8 @@ fn the_file_of_the_process_id() {
     if server.is_redis() {
         return;
     }
-    let text = fs::read_to_string(&path).expect("the file");
-    assert_eq!(text, format!("{}\n", server.pid()));
+    let own = format!("{}\n", server.pid());
+    eventually("the file is written", || fs::read_to_string(&path).is_ok_and(|text| text == own));
     server.client().send(b"SHUTDOWN NOSAVE\r\n");
     server.wait_exit();
     assert!(!path.exists());
