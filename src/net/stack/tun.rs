@@ -33,11 +33,10 @@ impl Tun {
     /// If it does not, or is another's, or the system refuses; the text says what to do.
     pub fn open(name: &str) -> io::Result<Tun> {
         let told = |error: io::Error, text: &str| io::Error::new(error.kind(), format!("{text}: {error}"));
-        let mtu = std::fs::read_to_string(format!("/sys/class/net/{name}/mtu")).map_err(|error| {
+        let mtu = mtu(name).map_err(|error| {
             let make = format!("'ip tuntap add dev {name} mode tun; ip link set {name} up' makes it");
             told(error, &format!("there is no interface {name} ({make})"))
         })?;
-        let mtu: usize = mtu.trim().parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
         let mut options = OpenOptions::new();
         options.read(true).write(true).custom_flags(libc::O_NONBLOCK);
         let file = options.open("/dev/net/tun").map_err(|error| told(error, "cannot open /dev/net/tun"))?;
@@ -54,6 +53,12 @@ impl Tun {
         let addresses = getifaddrs()?.filter(|address| address.interface_name == name);
         Ok(addresses.filter_map(|address| address.destination.as_ref().and_then(ip)).collect())
     }
+}
+
+/// The longest packet of an interface, in bytes.
+pub(super) fn mtu(name: &str) -> io::Result<usize> {
+    let text = std::fs::read_to_string(format!("/sys/class/net/{name}/mtu"))?;
+    text.trim().parse().map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
 /// The IP address in a socket address.

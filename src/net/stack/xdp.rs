@@ -137,12 +137,10 @@ impl Xdp {
         bound.map_err(|error| explained(error, &format!("bind to queue {queue} of {name}")))?;
         bpf::set(attached.map.as_fd(), queue, fd.as_fd())
             .map_err(|error| explained(error, "enter a socket in the map"))?;
-        let mtu = std::fs::read_to_string(format!("/sys/class/net/{name}/mtu"))?;
-        let mtu: usize = mtu.trim().parse().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
         Ok(Xdp {
             receiver,
             tx: XdpSender(sender),
-            mtu: mtu.min(MTU_MAX),
+            mtu: tun::mtu(name)?.min(MTU_MAX),
             partial_sums: !Path::new(&format!("/sys/class/net/{name}/device")).exists(),
             attached: Arc::clone(attached),
         })
